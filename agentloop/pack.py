@@ -1,0 +1,261 @@
+"""Evidence packs: the result envelope that leaves the machine. JSON Schemas are made from these models.
+
+A released pack carries the first 16 hex digits of each hash; the local artifact keeps all 64.
+Fields that are empty, null or at their default are left out of the canonical form.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentloop.request import Classification, InputRef, TaskType
+
+SCHEMA_VERSION = "1.0.0"
+SHORT_HASH_DIGITS = 16
+MAX_REFS = 4
+MAX_REF_LINES = 80
+
+SCHEMA_NAMES: dict[TaskType, str] = {
+    TaskType.RAG_COMPRESS: "rag_evidence_pack_v1",
+    TaskType.DEBUG: "debug_evidence_pack_v1",
+    TaskType.SUMMARIZE_LOGS: "log_evidence_pack_v1",
+    TaskType.INSPECT_REPO: "repo_inspection_pack_v1",
+    TaskType.PROPOSE_PATCH: "patch_proposal_pack_v1",
+}
+
+
+class Redaction(StrEnum):
+    """What an evidence item withholds."""
+
+    NONE = "none"
+    NO_RAW_EXCERPT = "no_raw_excerpt"
+    SECRETS_REMOVED = "secrets_removed"
+    DERIVED_ONLY = "derived_only"
+    REFERENCE_ONLY = "reference_only"
+
+
+class Out(BaseModel):
+    """Base of all released models: frozen, unknown fields refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DerivedSpan(Out):
+    """How to extract derived text again: joined text of the enclosing items, and the slice of it."""
+
+    extractor: str
+    version: str
+    text_hash: str
+    char_start: Annotated[int, Field(ge=0)]
+    char_end: Annotated[int, Field(ge=0)]
+
+
+class SourceRef(Out):
+    """An exact place in an input. `path` is left out where policy forbids paths."""
+
+    input_id: str
+    path: str | None = None
+    line_start: Annotated[int, Field(ge=1)]
+    line_end: Annotated[int, Field(ge=1)]
+    byte_start: Annotated[int, Field(ge=0)]
+    byte_end: Annotated[int, Field(ge=0)]
+    content_hash: str
+    chunk_hash: str
+    timestamp_start: str | None = None
+    timestamp_end: str | None = None
+    page_start: int | None = None
+    page_end: int | None = None
+    commit: str | None = None
+    artifact_id: str | None = None
+    record_ids: tuple[str, ...] = ()
+    derived: DerivedSpan | None = None
+
+
+class Collapsed(Out):
+    """Duplicates that an item stands for: their exact number, first and last; the rest is an artifact."""
+
+    count: Annotated[int, Field(ge=1)]
+    first: SourceRef | None = None
+    last: SourceRef | None = None
+
+
+class EvidenceItem(Out):
+    """A claim and the places that show it, the decisive one first. `tokens` counts the item itself."""
+
+    id: str
+    kind: str
+    claim: str
+    source_refs: Annotated[tuple[SourceRef, ...], Field(min_length=1, max_length=MAX_REFS)]
+    relevance: Annotated[float, Field(ge=0, le=1)]
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    redaction: Redaction = Redaction.NO_RAW_EXCERPT
+    tokens: Annotated[int, Field(ge=0)] = 0
+    source_tokens: Annotated[int, Field(ge=0)] = 0
+    excerpt: str | None = None
+    flags: tuple[str, ...] = ()
+    collapsed: Collapsed | None = None
+
+
+class InputScope(Out):
+    """What was searched, as `type:sha256:…` in the order of `input_refs`."""
+
+    classification: Classification
+    source_refs: tuple[str, ...]
+
+
+class Retrieval(Out):
+    """Counts of the retrieval and of the tool loop."""
+
+    strategies: tuple[str, ...]
+    chunks_considered: int
+    chunks_retrieved: int
+    chunks_reranked: int
+    chunks_compressed: int
+    mode: str
+    model: str
+    tool_calls: int = 0
+    turns: int = 0
+    stop_reason: str = ""
+
+
+class SkippedExamples(Out):
+    """Exact count of one skip reason, with as many example paths as the budget leaves."""
+
+    count: int
+    examples: tuple[str, ...] = ()
+
+
+class Coverage(Out):
+    """Exact counts of what was seen, searched and left out; the full list is `coverage.json`."""
+
+    files_seen: int
+    files_indexed: int
+    bytes_indexed: int
+    skipped: dict[str, SkippedExamples] = {}
+    truncated: tuple[str, ...] = ()
+    shards_failed: tuple[str, ...] = ()
+
+
+class BudgetAccount(Out):
+    """The four numbers of the specification, and the tokenizer that counted them."""
+
+    retrieved_chunk_tokens: int
+    compressed_tokens: int
+    final_pack_tokens: int
+    remote_context_budget: int
+    tokenizer: str
+
+
+class PackWarning(Out):
+    """Partial trouble: a code, a sentence, the stage."""
+
+    code: str
+    message: str
+    stage: str
+
+
+class AnswerSentence(Out):
+    """One sentence of an answer and the evidence ids that support it."""
+
+    text: str
+    evidence: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Payload(Out):
+    """What all five tasks share. `details` holds the task's own fields, documented per schema."""
+
+    query: str
+    input_scope: InputScope
+    retrieval: Retrieval
+    evidence: tuple[EvidenceItem, ...]
+    coverage: Coverage
+    budget: BudgetAccount
+    warnings: tuple[PackWarning, ...] = ()
+    answer: tuple[AnswerSentence, ...] = ()
+    policy_mode: str | None = None
+
+
+class QualitySignals(Out):
+    """How far to trust the pack as a whole; how each is computed is in `docs/pack.md`."""
+
+    term_coverage: Annotated[float, Field(ge=0, le=1)]
+    strategy_agreement: Annotated[float, Field(ge=0, le=1)]
+    model_claims: Annotated[float, Field(ge=0, le=1)] = 0.0
+    low_coverage: bool = False
+
+
+class Provenance(Out):
+    """Everything that may differ between two runs of one request: ids, times, machine facts."""
+
+    agentloop: str
+    created: str
+    seconds: float
+    pack_id: str
+    job_id: str | None = None
+    stages: dict[str, float] = {}
+    artifacts: dict[str, str] = {}
+    cost: dict[str, float] = {}
+    cache: dict[str, str] = {}
+
+
+class Pack(Out):
+    """The result envelope."""
+
+    schema_name: str
+    schema_version: str = SCHEMA_VERSION
+    payload: Payload
+    evidence_refs: tuple[str, ...]
+    quality_signals: QualitySignals
+    provenance: Provenance
+
+
+ALWAYS_PRESENT = frozenset(
+    {"evidence", "warnings", "redaction", "evidence_refs", "schema_version", "input_refs"}
+)
+
+
+def _prune(value: Any) -> Any:
+    """`value` without null, empty and false members; the specification's own fields stay."""
+    if isinstance(value, dict):
+        pruned = {key: _prune(member) for key, member in value.items()}
+        return {
+            key: member
+            for key, member in pruned.items()
+            if key in ALWAYS_PRESENT or member not in (None, "", [], {}, False)
+        }
+    if isinstance(value, list):
+        return [_prune(member) for member in value]
+    if isinstance(value, float):
+        return int(value) if value == int(value) else round(value, 2)
+    return value
+
+
+def to_json(pack: BaseModel) -> dict[str, Any]:
+    """The released form as plain JSON values, without what is empty or at its default."""
+    pruned: dict[str, Any] = _prune(pack.model_dump(mode="json"))
+    return pruned
+
+
+def canonical(value: Any) -> str:
+    """Compact JSON text, keys in model order, characters outside ASCII as they are.
+
+    Lone surrogates (file names that are not UTF-8) are written as `\\udcXX` escapes: lossless.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if text.isascii():
+        return text
+    return "".join(f"\\u{ord(c):04x}" if 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
+
+
+def short_hash(digest: str) -> str:
+    """`sha256:` and the first 16 hex digits, as released packs carry it."""
+    return digest[: len("sha256:") + SHORT_HASH_DIGITS]
+
+
+def schema_ref(ref: InputRef, content_hash: str) -> str:
+    """An input as `input_scope.source_refs` names it."""
+    return f"{ref.type}:{short_hash(content_hash)}"

@@ -1,0 +1,282 @@
+"""What a caller asks: one model for the command line, HTTP, MCP and the library.
+
+Shapes follow the specification's tool schemas. Unknown fields are refused with their path.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+
+
+class TaskType(StrEnum):
+    """The five tasks of the specification."""
+
+    RAG_COMPRESS = "rag_compress"
+    DEBUG = "debug_with_local_context"
+    SUMMARIZE_LOGS = "summarize_logs"
+    INSPECT_REPO = "inspect_repo"
+    PROPOSE_PATCH = "propose_patch"
+
+
+class InputType(StrEnum):
+    """A hint of what an input is; discovery looks for itself."""
+
+    REPO = "repo"
+    DIRECTORY = "directory"
+    FILE = "file"
+    LOG = "log"
+    DOCUMENT = "document"
+    RECORDS = "records"
+    ARTIFACT = "artifact"
+    STDIN = "stdin"
+
+
+class InputRole(StrEnum):
+    """`baseline` is a passing run to compare with."""
+
+    PRIMARY = "primary"
+    BASELINE = "baseline"
+
+
+class Classification(StrEnum):
+    """Sensitivity, lowest first; combining inputs takes the highest."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    PROPRIETARY = "proprietary"
+    RESTRICTED = "restricted"
+    SECRET_ADJACENT = "secret_adjacent"  # noqa: S105
+    PHI = "phi"
+
+    @property
+    def rank(self) -> int:
+        """Position in the order of sensitivity, 0 for `public`."""
+        return list(Classification).index(self)
+
+    @property
+    def protected(self) -> bool:
+        """Whether only derived claims may leave: proprietary, restricted, secret-adjacent, PHI."""
+        return self.rank >= 2
+
+
+class Mode(StrEnum):
+    """How evidence is found: a bounded tool loop, one retrieval pass, or the newest items unindexed."""
+
+    AGENTIC = "agentic"
+    SINGLE_SHOT = "single_shot"
+    COMPLETION = "completion"
+
+
+class Strategy(StrEnum):
+    """Retrieval strategies that a request may name."""
+
+    RIPGREP = "ripgrep"
+    BM25 = "bm25"
+    TREE_SITTER = "tree_sitter"
+    STACK_TRACE_PATH = "stack_trace_path"
+    GIT_DIFF_HISTORY = "git_diff_history"
+    EMBEDDINGS = "embeddings"
+
+
+class Confidentiality(StrEnum):
+    """`local_only`: no excerpt and no raw text whatever else is asked; `evidence_only`: policy decides."""
+
+    LOCAL_ONLY = "local_only"
+    EVIDENCE_ONLY = "evidence_only"
+
+
+class Priority(StrEnum):
+    """Queue order: interactive jobs start before background jobs."""
+
+    INTERACTIVE = "interactive"
+    BACKGROUND = "background"
+
+
+class PatchStyle(StrEnum):
+    """How far a proposed patch may go."""
+
+    MINIMAL = "minimal"
+    COMPLETE = "complete"
+
+
+HASH = re.compile(r"sha256:[0-9a-f]{16,64}")
+MAX_QUESTION_CHARS = 100_000
+
+
+class Strict(BaseModel):
+    """Base of all request models: frozen, unknown fields refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class InputRef(Strict):
+    """One input: a `file://` URI or a path, with an optional declared hash and classification."""
+
+    type: InputType
+    uri: Annotated[str, Field(min_length=1, max_length=4096)]
+    content_hash: str | None = None
+    classification: Classification | None = None
+    role: InputRole = InputRole.PRIMARY
+
+    @field_validator("content_hash")
+    @classmethod
+    def _hash_form(cls, value: str | None) -> str | None:
+        if value is not None and not HASH.fullmatch(value):
+            raise ValueError("a content_hash is `sha256:` and 16 to 64 lower-case hex digits")
+        return value
+
+
+class TimeWindow(Strict):
+    """Bounds in ISO 8601; either end may be open."""
+
+    start: str | None = None
+    end: str | None = None
+
+
+class TaskParams(Strict):
+    """Parameters of a task; each names the tasks that use it in `docs/tasks.md`."""
+
+    query: Annotated[str, Field(max_length=MAX_QUESTION_CHARS)] | None = None
+    mode: Mode = Mode.AGENTIC
+    max_tool_calls: Annotated[int, Field(ge=0, le=64)] = 6
+    retrieval_strategies: tuple[Strategy, ...] | None = None
+    include_inline_excerpts: bool = False
+    evidence_kinds: tuple[str, ...] = ()
+    answer: bool = False
+    exclude_evidence: tuple[str, ...] = ()
+    stack_trace: str | None = None
+    failing_tests: tuple[str, ...] = ()
+    changed_since: str | None = None
+    suspect_paths: tuple[str, ...] = ()
+    time_window: TimeWindow | None = None
+    deduplicate_repeated_lines: bool = True
+    cluster_stack_traces: bool = True
+    paths: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    include_dependency_edges: bool = False
+    patch_style: PatchStyle = PatchStyle.MINIMAL
+    allowed_paths: tuple[str, ...] = ()
+    validation_commands: tuple[str, ...] = ()
+    continue_in_background: bool = False
+
+
+class Constraints(Strict):
+    """The four token budgets, the wall time in seconds, and the confidentiality."""
+
+    retrieved_chunk_budget: Annotated[int, Field(ge=256, le=10_000_000)] = 64_000
+    per_chunk_compression_budget: Annotated[int, Field(ge=16, le=8192)] = 384
+    final_evidence_pack_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 4_000
+    remote_model_context_budget: Annotated[int, Field(ge=1, le=10_000_000)] = 12_000
+    max_runtime_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
+    confidentiality: Confidentiality = Confidentiality.LOCAL_ONLY
+
+
+class ExecutionProfile(Strict):
+    """Where and with which model a job runs; the engine itself uses `model_profile` only."""
+
+    backend: str | None = None
+    tier: str | None = None
+    qos: str | None = None
+    priority: Priority = Priority.INTERACTIVE
+    model_profile: str | None = None
+
+
+DEFAULT_STRATEGIES: dict[TaskType, tuple[Strategy, ...]] = {
+    TaskType.RAG_COMPRESS: (
+        Strategy.RIPGREP,
+        Strategy.BM25,
+        Strategy.TREE_SITTER,
+        Strategy.STACK_TRACE_PATH,
+    ),
+    TaskType.DEBUG: (
+        Strategy.STACK_TRACE_PATH,
+        Strategy.RIPGREP,
+        Strategy.BM25,
+        Strategy.TREE_SITTER,
+        Strategy.GIT_DIFF_HISTORY,
+    ),
+    TaskType.SUMMARIZE_LOGS: (Strategy.RIPGREP, Strategy.BM25, Strategy.STACK_TRACE_PATH),
+    TaskType.INSPECT_REPO: (Strategy.TREE_SITTER, Strategy.BM25, Strategy.RIPGREP),
+    TaskType.PROPOSE_PATCH: (
+        Strategy.STACK_TRACE_PATH,
+        Strategy.RIPGREP,
+        Strategy.BM25,
+        Strategy.TREE_SITTER,
+        Strategy.GIT_DIFF_HISTORY,
+    ),
+}
+
+QUESTION_FIELD = {
+    TaskType.RAG_COMPRESS: "query",
+    TaskType.DEBUG: "problem",
+    TaskType.PROPOSE_PATCH: "problem",
+    TaskType.SUMMARIZE_LOGS: "task_params.query",
+    TaskType.INSPECT_REPO: "task_params.query",
+}
+
+
+class CompressRequest(Strict):
+    """A whole request. The question lies where the task has it: see `question`."""
+
+    task_type: TaskType = TaskType.RAG_COMPRESS
+    query: Annotated[str, Field(max_length=MAX_QUESTION_CHARS)] | None = None
+    problem: Annotated[str, Field(max_length=MAX_QUESTION_CHARS)] | None = None
+    input_refs: Annotated[tuple[InputRef, ...], Field(min_length=1, max_length=256)]
+    task_params: TaskParams = TaskParams()
+    constraints: Constraints = Constraints()
+    execution_profile: ExecutionProfile = ExecutionProfile()
+    idempotency_key: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+
+    @model_validator(mode="after")
+    def _question_in_its_place(self) -> CompressRequest:
+        place = QUESTION_FIELD[self.task_type]
+        have = {"query": self.query, "problem": self.problem, "task_params.query": self.task_params.query}
+        for name, value in have.items():
+            if value is not None and name != place:
+                raise ValueError(f"{self.task_type} takes its question in `{place}`, not in `{name}`")
+        if not (have[place] or "").strip():
+            raise ValueError(f"{self.task_type} needs a question in `{place}`")
+        return self
+
+    @property
+    def question(self) -> str:
+        """The question, wherever the task keeps it."""
+        return self.query or self.problem or self.task_params.query or ""
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """The strategies asked for, or the task's default."""
+        return self.task_params.retrieval_strategies or DEFAULT_STRATEGIES[self.task_type]
+
+
+def parse_request(data: Any) -> CompressRequest:
+    """A request from decoded JSON.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, with the path and reason of every field that is off.
+    """
+    try:
+        return CompressRequest.model_validate(data)
+    except ValidationError as exc:
+        raise invalid_request(exc) from None
+
+
+def invalid_request(exc: ValidationError) -> AgentloopError:
+    """REQUEST_INVALID that names each field; input values are not repeated."""
+    fields = [
+        {"field": ".".join(map(str, e["loc"])) or "request", "reason": str(e["msg"])} for e in exc.errors()
+    ]
+    told = "; ".join(f"{f['field']}: {f['reason']}" for f in fields[:5])
+    more = f" (and {len(fields) - 5} more)" if len(fields) > 5 else ""
+    return AgentloopError(
+        ErrorCode.REQUEST_INVALID,
+        f"The request is not valid: {told}{more}.",
+        Stage.REQUEST,
+        {"fields": fields},
+    )

@@ -1,0 +1,386 @@
+"""The values that pass between stages. Everything here is immutable and holds no behaviour of a stage.
+
+Offsets: bytes are half-open and count from the start of the original file; lines are 1-based,
+inclusive and end at `\\n`, as `git` and editors count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from agentloop.request import Classification, InputRole, InputType
+
+
+class FileKind(StrEnum):
+    """What a file is to the chunker."""
+
+    CODE = "code"
+    PROSE = "prose"
+    LOG = "log"
+    DIFF = "diff"
+    DATA = "data"
+    TEXT = "text"
+    RECORDS = "records"
+    DOCUMENT = "document"
+
+
+class Trait(StrEnum):
+    """What lowers a file's rank unless the question asks for it."""
+
+    TEST = "test"
+    EXAMPLE = "example"
+    VENDORED = "vendored"
+    GENERATED = "generated"
+    MINIFIED = "minified"
+    LOCK = "lock"
+    DOCS = "docs"
+
+
+class SkipReason(StrEnum):
+    """Why something of an input was not indexed."""
+
+    BINARY = "binary"
+    IGNORED = "ignored"
+    TOO_LARGE = "too_large"
+    SYMLINK = "symlink"
+    HARD_LINK = "hard_link"
+    SPECIAL_FILE = "special_file"
+    UNREADABLE = "unreadable"
+    VANISHED = "vanished"
+    CHANGED = "changed_while_read"
+    FILE_LIMIT = "file_limit"
+    BYTE_LIMIT = "byte_limit"
+    DEPTH_LIMIT = "depth_limit"
+    EMPTY = "empty"
+    VCS = "version_control"
+    FILTERED = "filtered"
+    MALFORMED = "malformed"
+    BOMB = "extraction_limit"
+
+
+class Content(Protocol):
+    """The bytes of one file as they were when it was hashed."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        ...
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes `[start, end)`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Content held in memory: the one copy of a file's bytes."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        return len(self.data)
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes `[start, end)`."""
+        return self.data[start:end]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One piece of derived text (a message, a page, a line of UTF-16) and the original bytes around it."""
+
+    text: str
+    byte_start: int
+    byte_end: int
+    line_start: int
+    line_end: int
+    record_id: str = ""
+    scope: str = ""
+    timestamp: str = ""
+    speaker: str = ""
+    page: int = 0
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Text that an extractor made of a file. Joined with `\\n`, the items of a span are its text.
+
+    `extract(version)` must give the same items again from the same bytes: verification relies on it.
+    """
+
+    extractor: str
+    version: str
+    items: tuple[Item, ...]
+    notes: tuple[str, ...] = ()
+
+    def joined(self, first: int, last: int) -> str:
+        """The text of items `first..last`, inclusive."""
+        return "\n".join(item.text for item in self.items[first : last + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One indexed file. `path` is `/`-separated, relative to its input's root, lossless (surrogateescape)."""
+
+    index: int
+    input_id: str
+    path: str
+    kind: FileKind
+    language: str
+    mime: str
+    size: int
+    content_hash: str  # sha256: and 64 hex digits
+    classification: Classification
+    content: Content
+    traits: frozenset[Trait] = frozenset()
+    derived: Derived | None = None
+    commit: str = ""  # only for content that is not the work tree's
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Something of an input that was left out, and why."""
+
+    input_id: str
+    path: str
+    reason: SkipReason
+    detail: str = ""
+    is_dir: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InputInfo:
+    """One input after discovery. `content_hash` is the file's hash, or a folder's corpus hash."""
+
+    input_id: str
+    type: InputType
+    role: InputRole
+    root: str  # absolute path on this machine; never released
+    is_dir: bool
+    content_hash: str
+    classification: Classification
+    commit: str = ""
+    tree: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Everything that discovery found, in deterministic order."""
+
+    inputs: tuple[InputInfo, ...]
+    files: tuple[SourceFile, ...]
+    excluded: tuple[Exclusion, ...]
+    notes: tuple[str, ...] = ()  # what a model must know of left-out data (binary fields, truncation)
+
+    @property
+    def classification(self) -> Classification:
+        """The highest classification of any input or file."""
+        found = [i.classification for i in self.inputs] + [f.classification for f in self.files]
+        return max(found, key=lambda c: c.rank, default=Classification.INTERNAL)
+
+    def text(self, chunk: Chunk) -> str:
+        """The text of a chunk; undecodable bytes become U+FFFD, spans stay those of the bytes."""
+        file = self.files[chunk.file]
+        if file.derived is not None:
+            joined = file.derived.joined(chunk.first_item, chunk.last_item)
+            return joined[chunk.char_start : chunk.char_end]
+        return file.content.read(chunk.byte_start, chunk.byte_end).decode("utf-8", "replace")
+
+
+class ChunkType(StrEnum):
+    """What a chunk is; the finer types come from a parser, `window` from cheap structure."""
+
+    WINDOW = "window"
+    FUNCTION = "function"
+    METHOD = "method"
+    CLASS = "class"
+    IMPORTS = "imports"
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    TABLE = "table"
+    LOG = "log"
+    TRACE = "stack_trace"
+    HUNK = "diff_hunk"
+    RECORD = "record"
+    PAGE = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of one file: the unit of the index. Its id is its position in the list of chunks.
+
+    Over derived text, `first_item..last_item` are the items, `char_start:char_end` is the slice of
+    their joined text, and the byte and line span is that of the enclosing items.
+    """
+
+    file: int
+    byte_start: int
+    byte_end: int
+    line_start: int
+    line_end: int
+    type: ChunkType = ChunkType.WINDOW
+    name: str = ""  # symbol, or heading path joined with " > "
+    first_item: int = -1
+    last_item: int = -1
+    char_start: int = 0
+    char_end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A definition that a parser found, with the spans that claims need."""
+
+    name: str
+    kind: str  # function, method, class, struct, interface, enum, type, constant, module, …
+    parent: str
+    byte_start: int
+    byte_end: int
+    line_start: int
+    line_end: int
+    signature: str
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that one strategy or search found."""
+
+    chunk: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part of a file, in the offsets of `Chunk`."""
+
+    byte_start: int
+    byte_end: int
+    line_start: int
+    line_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk after fusion and reranking. `score` is 0..1; `ranks` maps a strategy to its 1-based rank.
+
+    `focus` are the decisive spans, best first, each within the chunk's file (a definition may be larger
+    than the chunk that matched); empty means the chunk itself.
+    """
+
+    chunk: int
+    score: float
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    focus: tuple[Span, ...] = ()
+    symbol: Symbol | None = None
+    terms: tuple[str, ...] = ()  # the question's terms that it holds
+    duplicates: tuple[int, ...] = ()  # chunks collapsed into this one, best first
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The outcome of retrieval: candidates best first, duplicates collapsed, and what was counted.
+
+    `considered` chunks were in the index, `retrieved` were found by some strategy within
+    `retrieved_chunk_budget`, `reranked` were scored. `terms` are the question's content terms.
+    """
+
+    candidates: tuple[Candidate, ...]
+    considered: int
+    retrieved: int
+    reranked: int
+    retrieved_tokens: int
+    strategies: tuple[str, ...]
+    terms: tuple[str, ...] = ()
+    term_coverage: float = 0.0  # share of `terms` that some candidate holds
+    strategy_agreement: float = 0.0  # mean share of strategies that found a top-ten candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a claim points, before it becomes a `SourceRef`. Offsets as in `Chunk`."""
+
+    file: int
+    byte_start: int
+    byte_end: int
+    line_start: int
+    line_end: int
+    first_item: int = -1
+    last_item: int = -1
+    char_start: int = 0
+    char_end: int = 0
+    timestamp_start: str = ""
+    timestamp_end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An evidence item before packing: a claim, its places (decisive first) and what collapsed into it."""
+
+    kind: str
+    claim: str
+    places: tuple[Place, ...]
+    relevance: float
+    confidence: float
+    derived_claim: str = ""  # the claim for protected inputs: no source text
+    collapsed: tuple[Place, ...] = ()  # all duplicates, in order of occurrence; may be sampled for huge logs
+    collapsed_count: int = 0  # exact number of duplicates, 0 for none
+    flags: tuple[str, ...] = ()
+    by_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One result of `search_data`: what a model sees of a chunk."""
+
+    ref: str  # c12: short, stable in a job
+    scope: str
+    path: str
+    line_start: int
+    line_end: int
+    score: float
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Results of one search. `near` says how they were found when nothing matched as asked."""
+
+    passages: Sequence[Passage]
+    near: str = ""  # "", "case-folded", "stemmed", "fragment"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """Text of one ref with its line numbers, and the refs next to it."""
+
+    ref: str
+    scope: str
+    path: str
+    line_start: int
+    line_end: int
+    text: str
+    truncated: bool
+    before: str = ""
+    after: str = ""
+
+
+class Searcher(Protocol):
+    """What the loop's tools call: one job's index and nothing else."""
+
+    def search(self, query: str) -> SearchResult:
+        """The top passages for a query."""
+        ...
+
+    def read(self, ref: str) -> ReadResult:
+        """The text of a ref that this job knows.
+
+        Raises:
+            KeyError: the ref is not one of this job's.
+        """
+        ...
