@@ -1,0 +1,1 @@
+"""Stage 3, the in-memory index of one request: BM25, identifier-aware analysis, symbols."""

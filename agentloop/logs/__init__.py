@@ -1,0 +1,1 @@
+"""What a log says: timestamps, severity, templates, traces, phases, the root failure."""

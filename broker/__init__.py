@@ -1,0 +1,1 @@
+"""The service around the engine: jobs, policy, caches, HTTP and MCP."""

@@ -1,0 +1,1 @@
+"""Job model, state machine, store, dispatch, artifacts, audit."""

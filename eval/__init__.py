@@ -1,0 +1,1 @@
+"""The eval harness: golden sets, rungs, metrics, report."""
