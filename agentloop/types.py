@@ -141,6 +141,7 @@ class SourceFile:
     traits: frozenset[Trait] = frozenset()
     derived: Derived | None = None
     commit: str = ""  # only for content that is not the work tree's
+    modified_ns: int = 0  # st_mtime_ns of the descriptor that was read; orders `completion` only
 
 
 @dataclass(frozen=True, slots=True)
