@@ -1,0 +1,86 @@
+"""The library's front: a request from a question and paths, and its answer, async or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.pipeline import Environment, Outcome, run
+from agentloop.request import QUESTION_FIELD, CompressRequest, InputType, TaskType, parse_request
+
+
+async def compress(request: CompressRequest, env: Environment | None = None) -> Outcome:
+    """Answer a request. CPU-bound stages run in threads, so the caller's event loop stays free.
+
+    Raises:
+        AgentloopError: no pack can be made; `code`, `stage` and `details` say why.
+    """
+    return await run(request, env or Environment())
+
+
+def compress_sync(request: CompressRequest, env: Environment | None = None) -> Outcome:
+    """`compress` for callers without an event loop.
+
+    Raises:
+        AgentloopError: as `compress`.
+    """
+    return asyncio.run(compress(request, env))
+
+
+def make_request(
+    question: str,
+    paths: Sequence[str | Path],
+    *,
+    task: TaskType = TaskType.RAG_COMPRESS,
+    baselines: Sequence[str | Path] = (),
+    task_params: dict[str, Any] | None = None,
+    constraints: dict[str, Any] | None = None,
+    execution_profile: dict[str, Any] | None = None,
+) -> CompressRequest:
+    """A request over local paths (`-` is standard input), the question put where the task wants it.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, naming each field that is off.
+    """
+    refs = [_ref(path, "primary") for path in paths] + [_ref(path, "baseline") for path in baselines]
+    params = dict(task_params or {})
+    data: dict[str, Any] = {
+        "task_type": task,
+        "input_refs": refs,
+        "constraints": constraints or {},
+        "execution_profile": execution_profile or {},
+    }
+    place = QUESTION_FIELD[task]
+    if place == "task_params.query":
+        params["query"] = question
+    else:
+        data[place] = question
+    return parse_request({**data, "task_params": params})
+
+
+def _ref(path: str | Path, role: str) -> dict[str, str]:
+    text = str(path)
+    if text == "-":
+        return {"type": InputType.STDIN, "uri": "-", "role": role}
+    if "\0" in text:
+        raise AgentloopError(
+            ErrorCode.INPUT_DISCOVERY_FAILED,
+            "A path holds a NUL byte, which no file name can.",
+            Stage.DISCOVERY,
+            {"reason": "path_not_allowed"},
+        )
+    whole = Path(text).expanduser().absolute()
+    kind = InputType.DIRECTORY if whole.is_dir() else InputType.FILE
+    if kind is InputType.DIRECTORY and (whole / ".git").exists():
+        kind = InputType.REPO
+    return {"type": kind, "uri": _normal(whole), "role": role}
+
+
+def _normal(path: Path) -> str:
+    """`path` without `.` and `..`, links left for discovery to refuse."""
+    import os.path
+
+    return os.path.normpath(path)

@@ -1,0 +1,153 @@
+"""The stages in order: one request in, one verified pack out. Holds no stage logic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from agentloop.budget import Ledger
+from agentloop.chunking import chunk_corpus
+from agentloop.clock import Clock, SystemClock
+from agentloop.compress import build_pack
+from agentloop.config import Caps, Policy
+from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
+from agentloop.index.symbols import SymbolParser
+from agentloop.loop import ChatModel, LoopResult, explore
+from agentloop.pack import Pack
+from agentloop.request import CompressRequest, Mode
+from agentloop.retrieval import RetrievalSession, newest
+from agentloop.sources import discover
+from agentloop.tasks import drafts_for
+from agentloop.types import Chunk, Corpus, Ranking
+from agentloop.verify import verify_released
+
+Progress = Callable[[Stage, float], None]
+"""Called at the start of each stage with the share of the request that is done, 0..1."""
+
+
+def no_progress(stage: Stage, done: float) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What surrounds a request: limits, policy, the model, time. Filled at the composition root."""
+
+    caps: Caps = Caps()
+    policy: Policy = Policy()
+    model: ChatModel | None = None  # None: the built-in planner
+    clock: Clock = field(default_factory=SystemClock)
+    progress: Progress = no_progress
+    stdin: BinaryIO | None = None
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A released pack, its local artifacts by file name, and what the stages made on the way."""
+
+    pack: Pack
+    released: dict[str, Any]  # the canonical form, as JSON values
+    artifacts: dict[str, bytes]
+    ranking: Ranking
+    corpus: Corpus
+    chunks: list[Chunk]
+    ledger: Ledger
+    loop: LoopResult | None
+
+
+@dataclass(slots=True)
+class _Run:
+    """Deadline, ledger and progress of one request."""
+
+    request: CompressRequest
+    env: Environment
+    ledger: Ledger
+    deadline: float
+
+    async def stage(self, stage: Stage, done: float, work: Callable[[], Any]) -> Any:
+        """Run a stage off the event loop, timed, unless the request's time is over."""
+        if self.env.clock.monotonic() > self.deadline:
+            limit = self.request.constraints.max_runtime_seconds
+            raise AgentloopError(
+                ErrorCode.TIMED_OUT,
+                f"The request ran longer than max_runtime_seconds={limit}; raise it or narrow the inputs.",
+                stage,
+            )
+        self.env.progress(stage, done)
+        with self.ledger.stage(stage):
+            return await asyncio.to_thread(work)
+
+
+async def run(request: CompressRequest, env: Environment) -> Outcome:
+    """Answer a request.
+
+    Raises:
+        AgentloopError: no pack can be made; the code says why.
+    """
+    ledger = Ledger(env.clock)
+    deadline = env.clock.monotonic() + request.constraints.max_runtime_seconds
+    job = _Run(request, env, ledger, deadline)
+    parser = SymbolParser(env.caps, ledger)
+    try:
+        return await _stages(job, parser)
+    finally:
+        parser.close()
+
+
+async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
+    request, env, ledger = job.request, job.env, job.ledger
+    corpus = await job.stage(
+        Stage.DISCOVERY,
+        0.0,
+        lambda: discover(request, env.caps, env.policy, ledger, stdin=env.stdin),
+    )
+    chunks = await job.stage(Stage.CHUNKING, 0.2, lambda: chunk_corpus(corpus, ledger, env.caps))
+    looped: LoopResult | None = None
+    if request.task_params.mode is Mode.COMPLETION:
+        ranking = await job.stage(Stage.RETRIEVAL, 0.4, lambda: newest(corpus, chunks, request, ledger))
+    else:
+        session = await job.stage(
+            Stage.INDEXING,
+            0.3,
+            lambda: RetrievalSession(corpus, chunks, request, ledger, env.caps, parser),
+        )
+        await job.stage(Stage.RETRIEVAL, 0.5, session.first_pass)
+        if request.task_params.mode is Mode.AGENTIC:
+            looped = await _explore(job, session, corpus)
+        ranking = await job.stage(Stage.RERANKING, 0.8, session.rank)
+    drafts = await job.stage(
+        Stage.COMPRESSION,
+        0.85,
+        lambda: drafts_for(ranking, corpus, chunks, request, parser, ledger, looped),
+    )
+    built = await job.stage(
+        Stage.COMPRESSION,
+        0.9,
+        lambda: build_pack(drafts, ranking, corpus, request, env.policy, ledger, looped, job_id=env.job_id),
+    )
+    await job.stage(
+        Stage.VALIDATION, 0.95, lambda: verify_released(built, corpus, request, env.policy, env.caps)
+    )
+    env.progress(Stage.VALIDATION, 1.0)
+    return Outcome(built.pack, built.released, built.artifacts, ranking, corpus, chunks, ledger, looped)
+
+
+async def _explore(job: _Run, session: RetrievalSession, corpus: Corpus) -> LoopResult:
+    """The bounded tool loop; a model that fails leaves what was found so far, with a warning."""
+    job.env.progress(Stage.LOOP, 0.6)
+    with job.ledger.stage(Stage.LOOP):
+        result = await explore(
+            session,
+            job.request,
+            model=job.env.model,
+            clock=job.env.clock,
+            deadline=job.deadline,
+            notes=corpus.notes,
+        )
+    if result.failure:
+        job.ledger.warn(WarningCode.MODEL_UNAVAILABLE, result.failure, Stage.LOOP)
+    return result
+

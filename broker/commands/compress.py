@@ -1,0 +1,185 @@
+"""`agentloop compress`: a question and files in, an evidence pack out, in this process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from broker.commands import EXIT_OK, Subparsers
+
+if TYPE_CHECKING:
+    from agentloop.errors import Stage
+    from agentloop.pipeline import Outcome
+    from agentloop.request import CompressRequest
+
+TASKS = ("rag_compress", "debug_with_local_context", "summarize_logs", "inspect_repo", "propose_patch")
+MODES = ("agentic", "single_shot", "completion")
+EXAMPLES = """\
+examples:
+  agentloop compress "How does the retry policy back off?" ~/src/project
+  agentloop compress "Why did the build fail?" build.log repo/ --task debug_with_local_context
+  agentloop compress "Find the root failure" ci.log --baseline passing.log --task summarize_logs
+  agentloop compress "Where is the fee rounded?" src/ --format json --budget 1500 > pack.json
+  agentloop compress --request request.json
+"""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the sub-command's arguments."""
+    parser = commands.add_parser(
+        "compress",
+        help="answer a question about local files with an evidence pack",
+        description="Answer a question about local files with a pack of verified evidence.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("query", nargs="?", metavar="QUERY", help="the question")
+    add("paths", nargs="*", metavar="PATH", help="files, folders, repositories, logs, or - for standard input")
+    add("--task", choices=TASKS, default="rag_compress", help="what to make of the inputs (rag_compress)")
+    add("--mode", choices=MODES, help="how evidence is found (agentic)")
+    add("--budget", type=int, metavar="TOKENS", help="final_evidence_pack_budget (4000)")
+    add("--constraint", action="append", default=[], metavar="KEY=JSON", help="a member of constraints")
+    add("--param", action="append", default=[], metavar="KEY=JSON", help="a member of task_params")
+    add("--max-tool-calls", type=int, metavar="N", help="calls that the tool loop may make (6)")
+    add("--baseline", action="append", default=[], metavar="PATH", help="a passing run to compare with")
+    add("--model", metavar="PROFILE", help="model profile, or replay:FILE (the built-in planner)")
+    add("--record", metavar="FILE", help="write the model's exchange, for --model replay:FILE")
+    add("--request", metavar="FILE", help="a whole request as JSON, - for standard input")
+    add("--format", choices=("text", "json"), help="text on a terminal, else json")
+    add("--output", metavar="FILE", help="write the pack there instead of stdout")
+    add("--artifacts", metavar="DIR", help="also write the local artifacts of the pack there")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the request, run it, print the pack."""
+    from agentloop.errors import AgentloopError
+    from broker.commands.errors import report
+
+    as_json = args.format == "json" or (args.format is None and not (sys.stdout.isatty() and not args.output))
+    try:
+        outcome = _answer(args)
+        _deliver(outcome, args, as_json)
+    except AgentloopError as error:
+        return report(error, readable=not as_json and sys.stderr.isatty())
+    return EXIT_OK
+
+
+def _answer(args: argparse.Namespace) -> Outcome:
+    from agentloop.api import compress_sync
+    from broker.commands.environment import compress_environment
+
+    request = _request(args)
+    with compress_environment(
+        model=args.model or request.execution_profile.model_profile,
+        record=args.record,
+        progress=_progress if sys.stderr.isatty() else None,
+    ) as env:
+        return compress_sync(request, env)
+
+
+def _request(args: argparse.Namespace) -> CompressRequest:
+    from agentloop.api import make_request
+    from agentloop.errors import AgentloopError, ErrorCode, Stage
+    from agentloop.request import TaskType
+
+    if args.request:
+        return _request_file(args)
+    if args.query is None or not (args.paths or args.baseline):
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            "compress needs a QUERY and at least one PATH (or --request FILE); see agentloop compress --help.",
+            Stage.REQUEST,
+        )
+    params = _members(args.param, "--param")
+    constraints = _members(args.constraint, "--constraint")
+    if args.mode:
+        params["mode"] = args.mode
+    if args.max_tool_calls is not None:
+        params["max_tool_calls"] = args.max_tool_calls
+    if args.budget is not None:
+        constraints["final_evidence_pack_budget"] = args.budget
+    return make_request(
+        args.query,
+        args.paths,
+        task=TaskType(args.task),
+        baselines=args.baseline,
+        task_params=params,
+        constraints=constraints,
+    )
+
+
+def _request_file(args: argparse.Namespace) -> CompressRequest:
+    from agentloop.errors import AgentloopError, ErrorCode, Stage
+    from agentloop.request import parse_request
+
+    if args.query is not None or args.paths:
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            "--request holds the whole request: give no QUERY and no PATH beside it.",
+            Stage.REQUEST,
+        )
+    try:
+        if args.request == "-":
+            text = sys.stdin.buffer.read().decode("utf-8")
+        else:
+            with open(args.request, encoding="utf-8") as file:
+                text = file.read()
+        data = json.loads(text)
+    except (OSError, ValueError, RecursionError) as exc:
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            f"The request file {args.request} could not be read as JSON: {exc}.",
+            Stage.REQUEST,
+        ) from None
+    return parse_request(data)
+
+
+def _members(pairs: list[str], flag: str) -> dict[str, Any]:
+    """`KEY=JSON` pairs as a dict; a value that is not JSON is taken as the string it is."""
+    from agentloop.errors import AgentloopError, ErrorCode, Stage
+
+    members: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise AgentloopError(
+                ErrorCode.REQUEST_INVALID, f"{flag} takes KEY=JSON, not {pair!r}.", Stage.REQUEST
+            )
+        try:
+            members[key] = json.loads(value)
+        except ValueError:
+            members[key] = value
+    return members
+
+
+def _deliver(outcome: Outcome, args: argparse.Namespace, as_json: bool) -> None:
+    from agentloop.pack import canonical
+    from broker.commands.environment import keep_artifacts
+
+    keep_artifacts(outcome, args.artifacts)
+    if as_json:
+        text = canonical(outcome.released) + "\n"
+        if args.output:
+            with open(args.output, "w", encoding="utf-8") as file:
+                file.write(text)
+        else:
+            sys.stdout.write(text)
+        return
+    from broker.commands.view import show
+
+    if args.output:
+        with open(args.output, "w", encoding="utf-8") as file:
+            show(outcome.released, file)
+    else:
+        show(outcome.released, sys.stdout)
+
+
+def _progress(stage: Stage, done: float) -> None:
+    """One line on stderr, rewritten at each stage, gone at the end."""
+    line = "" if done >= 1 else f"{done:4.0%} {str(stage).replace('_', ' ')}"
+    sys.stderr.write(f"\r\x1b[K{line}")
+    sys.stderr.flush()

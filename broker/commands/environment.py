@@ -1,0 +1,72 @@
+"""What surrounds a request on the command line: settings, the model, the place of artifacts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentloop.pipeline import Environment, no_progress
+from agentloop.types import FileKind
+
+if TYPE_CHECKING:
+    from agentloop.errors import Stage
+    from agentloop.pipeline import Outcome
+
+KEPT_PACKS = 200
+"""Packs whose local artifacts stay on disk; the oldest go first."""
+
+
+def home() -> Path:
+    """BROKER_HOME, or the user's state folder."""
+    if chosen := os.environ.get("BROKER_HOME"):
+        return Path(chosen)
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "agentloop"
+
+
+@contextmanager
+def compress_environment(
+    *,
+    model: str | None,
+    record: str | None,
+    progress: Callable[[Stage, float], None] | None,
+) -> Iterator[Environment]:
+    """The environment of one request in this process; a local model server lives as long as the block.
+
+    Raises:
+        AgentloopError: the model profile is unknown or can't be served.
+    """
+    from agentloop.loop import open_model
+
+    with open_model(model, home=home(), record=record) as chat:
+        yield Environment(model=chat, progress=progress or no_progress, stdin=sys.stdin.buffer)
+
+
+def keep_artifacts(outcome: Outcome, directory: str | None) -> None:
+    """Write the pack's local artifacts: to `directory`, else under BROKER_HOME for files only.
+
+    Artifacts of record sources (a person's conversations) are written only where asked for.
+    """
+    records = any(file.kind is FileKind.RECORDS for file in outcome.corpus.files)
+    if directory is None and records:
+        return
+    folder = Path(directory) if directory else home() / "packs" / outcome.pack.provenance.pack_id
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, data in outcome.artifacts.items():
+            (folder / name).write_bytes(data)
+        if directory is None:
+            _prune(folder.parent)
+    except OSError as exc:
+        print(f"agentloop: the local artifacts were not kept: {exc.strerror or exc}", file=sys.stderr)
+
+
+def _prune(packs: Path) -> None:
+    folders = sorted((p for p in packs.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
+    for old in folders[:-KEPT_PACKS]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,49 @@
+"""`agentloop verify`: check a saved pack against the files as they are now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from broker.commands import EXIT_NO_PACK, EXIT_OK, EXIT_USAGE, Subparsers
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the sub-command's arguments."""
+    parser = commands.add_parser(
+        "verify",
+        help="check the refs of a saved pack: ok, stale or invalid",
+        description="Re-read every source ref of a saved pack. PATHs are its inputs, in the order of the "
+        "request; without them the current folder is the one input. Exit status 0 when all are ok, else 4.",
+    )
+    parser.add_argument("pack", metavar="PACK", help="a pack as JSON, - for standard input")
+    parser.add_argument("paths", nargs="*", metavar="PATH")
+    parser.add_argument("--format", choices=("text", "json"), help="text on a terminal, else json")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a line for each ref."""
+    from agentloop.config import Caps
+    from agentloop.errors import AgentloopError
+    from agentloop.redact import neutralise
+    from agentloop.verify import verify_saved
+    from broker.commands.errors import report
+
+    try:
+        raw = sys.stdin.buffer.read() if args.pack == "-" else open(args.pack, "rb").read()  # noqa: SIM115
+        pack = json.loads(raw)
+    except (OSError, ValueError, RecursionError) as exc:
+        print(f"agentloop: {args.pack} could not be read as a JSON pack: {exc}", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        results = verify_saved(pack, args.paths or ["."], Caps())
+    except AgentloopError as error:
+        return report(error, readable=sys.stderr.isatty())
+    if args.format == "json" or (args.format is None and not sys.stdout.isatty()):
+        print(json.dumps([r.to_json() for r in results], ensure_ascii=True))
+    else:
+        for r in results:
+            print(neutralise(f"{r.status:8} {r.evidence_id} {r.place}{': ' + r.reason if r.reason else ''}"))
+    return EXIT_OK if all(r.status == "ok" for r in results) else EXIT_NO_PACK

@@ -1,0 +1,68 @@
+"""The readable view of a pack: ranked claims with `path:lines`, what was skipped, the budget."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from agentloop.redact import neutralise
+
+BAR = 24
+
+
+def show(pack: dict[str, Any], out: TextIO) -> None:
+    """Print a released pack for a person. Text of inputs is neutralised and never taken as markup."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=out, highlight=False, soft_wrap=False)
+    payload = pack["payload"]
+    console.print(Text(neutralise(payload["query"]), style="bold"))
+    for number, item in enumerate(payload["evidence"], 1):
+        console.print()
+        head = Text(f"{number:>2}. ", style="dim")
+        head.append(place(item["source_refs"][0]), style="cyan")
+        head.append(f"  {item['kind']}  confidence {item['confidence']}", style="dim")
+        if item.get("flags"):
+            head.append("  " + " ".join(item["flags"]), style="red")
+        console.print(head)
+        console.print(Text("    " + neutralise(item["claim"]).replace("\n", "\n    ")))
+        if item.get("excerpt"):
+            console.print(Text(neutralise(item["excerpt"]), style="dim"))
+        others = [place(ref) for ref in item["source_refs"][1:]]
+        if others:
+            console.print(Text("    also " + ", ".join(others), style="dim"))
+        if collapsed := item.get("collapsed"):
+            console.print(Text(f"    and {collapsed['count']} duplicates", style="dim"))
+    _footer(payload, console, Text)
+
+
+def place(ref: dict[str, Any]) -> str:
+    """`path:first-last` of a source ref, or its input and hash where paths are withheld."""
+    path = neutralise(ref.get("path") or f"{ref['input_id']}@{ref['content_hash']}")
+    lines = f"{ref['line_start']}"
+    if ref["line_end"] != ref["line_start"]:
+        lines += f"-{ref['line_end']}"
+    page = f" page {ref['page_start']}" if ref.get("page_start") else ""
+    return f"{path}:{lines}{page}"
+
+
+def _footer(payload: dict[str, Any], console: Any, text: Any) -> None:
+    coverage = payload["coverage"]
+    console.print()
+    for name, skipped in coverage.get("skipped", {}).items():
+        examples = ", ".join(map(neutralise, skipped.get("examples", [])[:3]))
+        console.print(
+            text(f"skipped {skipped['count']} {name}{': ' + examples if examples else ''}", style="dim")
+        )
+    for warning in payload["warnings"]:
+        console.print(text(f"warning {warning['code']}: {neutralise(warning['message'])}", style="yellow"))
+    budget, retrieval = payload["budget"], payload["retrieval"]
+    used = budget["final_pack_tokens"]
+    console.print(
+        text(
+            f"{coverage.get('files_indexed', 0)} of {coverage.get('files_seen', 0)} files searched, "
+            f"{retrieval.get('tool_calls', 0)} tool calls ({retrieval['model']}), "
+            f"{used} tokens of evidence",
+            style="dim",
+        )
+    )
