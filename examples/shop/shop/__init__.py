@@ -1,0 +1,1 @@
+"""A shop: cart, prices, stock and orders."""
