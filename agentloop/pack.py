@@ -75,12 +75,23 @@ class SourceRef(Out):
     derived: DerivedSpan | None = None
 
 
+class CollapsedRef(Out):
+    """Lines of a duplicate. `input_id` and `path` are left out where they are those of the item's first ref.
+
+    Offsets and hashes of every duplicate are in the artifact `collapsed.json`.
+    """
+
+    input_id: str | None = None
+    path: str | None = None
+    line_start: Annotated[int, Field(ge=1)]
+    line_end: Annotated[int, Field(ge=1)]
+
+
 class Collapsed(Out):
-    """Duplicates that an item stands for: their exact number, first and last; the rest is an artifact."""
+    """Duplicates that an item stands for: their exact number, and the first and last of them."""
 
     count: Annotated[int, Field(ge=1)]
-    first: SourceRef | None = None
-    last: SourceRef | None = None
+    source_refs: Annotated[tuple[CollapsedRef, ...], Field(max_length=2)] = ()
 
 
 class EvidenceItem(Out):
@@ -92,12 +103,12 @@ class EvidenceItem(Out):
     source_refs: Annotated[tuple[SourceRef, ...], Field(min_length=1, max_length=MAX_REFS)]
     relevance: Annotated[float, Field(ge=0, le=1)]
     confidence: Annotated[float, Field(ge=0, le=1)]
-    redaction: Redaction = Redaction.NO_RAW_EXCERPT
+    redaction: Redaction
     tokens: Annotated[int, Field(ge=0)] = 0
     source_tokens: Annotated[int, Field(ge=0)] = 0
     excerpt: str | None = None
     flags: tuple[str, ...] = ()
-    collapsed: Collapsed | None = None
+    collapsed: Annotated[tuple[Collapsed, ...], Field(max_length=1)] = ()
 
 
 class InputScope(Out):
@@ -174,8 +185,9 @@ class Payload(Out):
     evidence: tuple[EvidenceItem, ...]
     coverage: Coverage
     budget: BudgetAccount
-    warnings: tuple[PackWarning, ...] = ()
+    warnings: tuple[PackWarning, ...]
     answer: tuple[AnswerSentence, ...] = ()
+    details: dict[str, Any] = {}
     policy_mode: str | None = None
 
 
@@ -206,38 +218,28 @@ class Pack(Out):
     """The result envelope."""
 
     schema_name: str
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str
     payload: Payload
     evidence_refs: tuple[str, ...]
     quality_signals: QualitySignals
     provenance: Provenance
 
 
-ALWAYS_PRESENT = frozenset(
-    {"evidence", "warnings", "redaction", "evidence_refs", "schema_version", "input_refs"}
-)
-
-
-def _prune(value: Any) -> Any:
-    """`value` without null, empty and false members; the specification's own fields stay."""
+def _short(value: Any) -> Any:
+    """`value` with floats of at most two decimals, whole ones as integers."""
     if isinstance(value, dict):
-        pruned = {key: _prune(member) for key, member in value.items()}
-        return {
-            key: member
-            for key, member in pruned.items()
-            if key in ALWAYS_PRESENT or member not in (None, "", [], {}, False)
-        }
+        return {key: _short(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_prune(member) for member in value]
+        return [_short(member) for member in value]
     if isinstance(value, float):
         return int(value) if value == int(value) else round(value, 2)
     return value
 
 
-def to_json(pack: BaseModel) -> dict[str, Any]:
-    """The released form as plain JSON values, without what is empty or at its default."""
-    pruned: dict[str, Any] = _prune(pack.model_dump(mode="json"))
-    return pruned
+def to_json(model: BaseModel) -> dict[str, Any]:
+    """The released form as plain JSON values: what is at its default is left out."""
+    short: dict[str, Any] = _short(model.model_dump(mode="json", exclude_defaults=True))
+    return short
 
 
 def canonical(value: Any) -> str:
