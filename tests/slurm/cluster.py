@@ -51,6 +51,7 @@ class Cluster:
         self.host = socket.gethostname().split(".")[0]
         self.ports = Ports(*_free_ports())
         self.conf = root / "slurm.conf"
+        self._mysql: subprocess.Popen[bytes] | None = None
 
     @property
     def env(self) -> dict[str, str]:
@@ -79,6 +80,8 @@ class Cluster:
             self.stop_node(node, signal.SIGKILL)
         for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
             self._signal(name, signal.SIGKILL)
+        if self._mysql is not None:
+            self._mysql.wait()
         for process in Path("/proc").glob("[0-9]*/cmdline"):
             self._kill_step(process)
 
@@ -137,8 +140,10 @@ class Cluster:
         server += [f"--port={self.ports.mysql}", "--bind-address=127.0.0.1", f"--socket={data}/mysql.sock"]
         server += [f"--pid-file={data}/mariadbd.pid", "--innodb-lock-wait-timeout=900"]
         with open(self.root / "log" / "mariadbd.log", "wb") as log:
-            process = subprocess.Popen(server, env=self.env, stdout=log, stderr=log, start_new_session=True)
-        (run / "mariadbd.pid").write_text(str(process.pid))
+            self._mysql = subprocess.Popen(
+                server, env=self.env, stdout=log, stderr=log, start_new_session=True
+            )
+        (run / "mariadbd.pid").write_text(str(self._mysql.pid))
         sql = "CREATE DATABASE slurm_acct_db; CREATE USER slurm@127.0.0.1 IDENTIFIED BY 'slurm'; "
         sql += "GRANT ALL ON slurm_acct_db.* TO slurm@127.0.0.1;"
         client = ("mariadb", "--no-defaults", f"--socket={data}/mysql.sock", "-u", "root")
