@@ -1,0 +1,189 @@
+"""Windows over prose: sections by heading, paragraphs packed within a section, tables kept whole."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from agentloop.chunking.windows import Piece, blank_line, split_region, window_bytes
+from agentloop.types import ChunkType
+
+_TITLE_BYTES = 200
+_TABLE_WINDOWS = 3
+"""A table of up to so many windows stays in one chunk."""
+
+_FENCE_OR_ATX = re.compile(
+    rb"(?:^|\n)(?:[ ]{0,3}(```+|~~~+)[^\n]*+\n(?:[\s\S]*?\n)??[ ]{0,3}\1[^\n]*+"
+    rb"|(\#{1,6}|={2,6}|\*{1,6})[ \t]++([^\n]{1,400})"
+    rb"|([^\s>|#\-*+][^\n]{0,200})\n(=+|-{2,})[ \t]*+\r?+(?=\n|\Z))"
+)
+_FRONT_MATTER = re.compile(
+    rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n[\s\S]{0,8000}?\n(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)"
+)
+_UNDERLINE = re.compile(rb"\n([!-/:-@\[-`{-~])\1{2,}+[ \t]*+\r?+(?=\n|\Z)")
+_TABLE = re.compile(
+    rb"\n(?:[ \t]*+\|[^\n]*+\n){3,}"
+    rb"|\n[ \t]*+\+[-=+]{3,}+[ \t]*+\r?\n(?:[ \t]*+[|+][^\n]*+(?:\n|\Z)){2,}"
+    rb"|\n[ \t]*+=++(?:[ \t]++=++)++[ \t]*+\r?\n[\s\S]{1,6000}?\n[ \t]*+=++(?:[ \t]++=++)++[ \t]*+\r?(?=\n[ \t]*\r?\n|\n?\Z)"
+)
+
+
+class Heading(NamedTuple):
+    """A heading: where its section starts, where its text starts, its level and its title."""
+
+    offset: int
+    body: int
+    level: int
+    title: str
+
+
+def prose_pieces(data: bytes, language: str) -> list[Piece]:
+    """Windows over prose; a window's name is its heading path."""
+    window = window_bytes(data)
+    blank = blank_line(data)
+    tables = _tables(data, window)
+    pieces: list[Piece] = []
+    start, name = 0, ""
+    path: list[tuple[int, str]] = []
+    headings = _headings(data, language)
+    body = 0
+    for heading in headings:
+        if heading.offset > start and not (start < body and not data[body : heading.offset].strip()):
+            pieces += _section(data, start, heading.offset, window, blank, tables, name, start < body)
+            start = heading.offset
+        while path and path[-1][0] >= heading.level:
+            path.pop()
+        path.append((heading.level, heading.title))
+        name = " > ".join(title for _, title in path)
+        body = heading.body
+    if start < len(data):
+        pieces += _section(data, start, len(data), window, blank, tables, name, start < body)
+    return pieces
+
+
+def _section(
+    data: bytes,
+    start: int,
+    end: int,
+    window: int,
+    blank: bytes,
+    tables: list[tuple[int, int]],
+    name: str,
+    headed: bool,
+) -> list[Piece]:
+    """Windows over one section: its tables whole, the text between them packed by paragraphs."""
+    pieces: list[Piece] = []
+    at = start
+    for table_start, table_end in tables:
+        if table_start < at or table_end > end:
+            continue
+        pieces += split_region(data, at, table_start, window, blank, ChunkType.PARAGRAPH, name)
+        pieces.append(Piece(table_start, table_end, ChunkType.TABLE, name))
+        at = table_end
+    pieces += split_region(data, at, end, window, blank, ChunkType.PARAGRAPH, name)
+    if headed and pieces[0].type is ChunkType.PARAGRAPH:
+        pieces[0] = pieces[0]._replace(type=ChunkType.HEADING)
+    return pieces
+
+
+def _tables(data: bytes, window: int) -> list[tuple[int, int]]:
+    """The spans of tables that stay whole, in order."""
+    if (
+        b"\n|" not in data
+        and b"\n+" not in data
+        and b"\n=" not in data
+        and b" |" not in data
+        and b" +" not in data
+    ):
+        return []
+    spans = []
+    for match in _TABLE.finditer(data):
+        start, end = match.start() + 1, match.end()
+        end = end + 1 if data[end - 1 : end] != b"\n" and data[end : end + 1] == b"\n" else end
+        if end - start <= _TABLE_WINDOWS * window:
+            spans.append((start, end))
+    return spans
+
+
+def _title(raw: bytes) -> str:
+    """A heading's text on one line."""
+    return " ".join(raw[:_TITLE_BYTES].decode("utf-8", "replace").split())
+
+
+def _headings(data: bytes, language: str) -> list[Heading]:
+    """The headings of a text, in order of offset."""
+    if language in _LATEX:
+        return _latex(data)
+    return _markdown(data) if language in _MARKDOWN else _underlined(data)
+
+
+_MARKDOWN = frozenset({"markdown", "md", "mdx", "asciidoc", "org", "rmarkdown", "quarto"})
+_LATEX = frozenset({"latex", "tex"})
+_SECTIONS = (b"part", b"chapter", b"section", b"subsection", b"subsubsection", b"paragraph")
+_LATEX_SECTION = re.compile(
+    rb"(?:^|\n)[ \t]*+\\(" + rb"|".join(_SECTIONS) + rb")\*?(?:\[[^\]\n]*+\])?\{([^\n]{1,300}?)\}"
+)
+
+
+def _latex(data: bytes) -> list[Heading]:
+    """`\\section{…}` and its relatives."""
+    found = []
+    for match in _LATEX_SECTION.finditer(data):
+        start = match.start() + (data[match.start()] == 10)
+        found.append(Heading(start, match.end(), _SECTIONS.index(match[1]), _title(match[2])))
+    return found
+
+
+def _markdown(data: bytes) -> list[Heading]:
+    """ATX (`# A`), AsciiDoc (`== A`), org (`* A`) and setext headings outside code fences and front matter."""
+    front = _FRONT_MATTER.match(data)
+    found = []
+    for match in _FENCE_OR_ATX.finditer(data, front.end() - 1 if front else 0):
+        start = match.start() + (data[match.start()] == 10)
+        if match[2]:
+            found.append(Heading(start, match.end(), len(match[2]), _title(match[3].rstrip(b" #\t\r"))))
+        elif match[4]:
+            found.append(Heading(start, match.end(), 1 if match[5][0] == 61 else 2, _title(match[4])))
+    return found
+
+
+def _underlined(data: bytes) -> list[Heading]:
+    """reST sections: a title with an underline at least as long, and maybe the same line above.
+
+    As in reST, the level of a mark is the order in which it first appears.
+    """
+    found: list[Heading] = []
+    levels: dict[tuple[int, bool], int] = {}
+    for match in _UNDERLINE.finditer(data):
+        end = match.start()
+        start = data.rfind(b"\n", 0, end) + 1
+        title = data[start:end].strip()
+        if not title or len(title) > _TITLE_BYTES or data[start] in b" \t" or not _is_title(title):
+            continue
+        mark = match[0].strip()
+        if len(mark) < len(title.decode("utf-8", "replace")):
+            continue
+        above = data.rfind(b"\n", 0, max(0, start - 1)) + 1
+        over = data[above:start].strip() == mark
+        level = levels.setdefault((mark[0], over), len(levels) + 1)
+        found.append(Heading(_with_label(data, above if over else start), match.end(), level, _title(title)))
+    return found
+
+
+def _is_title(text: bytes) -> bool:
+    """A title has a letter or a digit: a line of marks alone is a rule or a table's border."""
+    return re.search(rb"[\w\x80-\xff]", text) is not None
+
+
+def _with_label(data: bytes, offset: int) -> int:
+    """Move a section's start above its reST labels (`.. _name:`)."""
+    while True:
+        end = (
+            len(data[:offset].rstrip())
+            if offset < _TITLE_BYTES
+            else offset - _TITLE_BYTES + len(data[offset - _TITLE_BYTES : offset].rstrip())
+        )
+        line = data.rfind(b"\n", 0, end) + 1
+        if line >= offset or not data.startswith(b".. _", line):
+            return offset
+        offset = line
