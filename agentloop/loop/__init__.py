@@ -1,1 +1,7 @@
-"""The bounded tool loop: the loop, its tools, the model clients, the built-in planner."""
+"""The bounded tool loop and its brains."""
+
+from agentloop.loop.claims import ModelClaim
+from agentloop.loop.explore import LoopResult, explore
+from agentloop.loop.messages import ChatModel
+
+__all__ = ["ChatModel", "LoopResult", "ModelClaim", "explore"]

@@ -1,0 +1,137 @@
+"""The loop as the pipeline calls it: build the tools and the opening, drive a brain, read its claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentloop.clock import Clock
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.loop.claims import ModelClaim, Rejected, is_final, parse_final
+from agentloop.loop.limits import Limits
+from agentloop.loop.loop import Outcome, run
+from agentloop.loop.messages import ChatModel, Usage
+from agentloop.loop.planner import BuiltinPlanner
+from agentloop.loop.prompts import PROMPT_VERSION, final_turn, opening
+from agentloop.loop.tools import Toolbox
+from agentloop.request import CompressRequest
+from agentloop.types import Searcher
+
+MAX_CLAIMS = 24
+EXTRA_TURNS = 4  # turns beyond one a call: malformed replies must not end a loop early
+
+
+@dataclass(frozen=True, slots=True)
+class LoopResult:
+    """What the loop gave. The searches and reads themselves are in the session that it drove.
+
+    `failure` is empty unless the model failed; then what was found so far still counts, and `claims` is
+    empty. `trace` is the content of the local artifact `loop_trace.json`: deterministic, no times.
+    """
+
+    trace: dict[str, Any]
+    tool_calls: int
+    turns: int
+    stop_reason: str
+    model_name: str
+    claims: tuple[ModelClaim, ...] = ()
+    answer: tuple[ModelClaim, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    seen: tuple[str, ...] = ()  # refs that the tools returned
+    usage: Usage = field(default_factory=Usage)
+    model_calls: int = 0
+    failure: str = ""
+
+    def trace_json(self) -> bytes:
+        """The trace as UTF-8 JSON, for the artifact."""
+        return json.dumps(self.trace, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+
+async def explore(
+    session: Searcher,
+    request: CompressRequest,
+    *,
+    model: ChatModel | None,
+    clock: Clock,
+    deadline: float,
+    notes: Sequence[str] = (),
+) -> LoopResult:
+    """Let a brain search and read `session` within the request's limits.
+
+    Args:
+        model: None is the built-in planner.
+        deadline: on `clock.monotonic()`, when the whole request must be done.
+        notes: what the model must know of data that were left out.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, the model's relay can't carry tool traffic.
+    """
+    question, params = request.question, request.task_params
+    brain = model or BuiltinPlanner(question, params.max_tool_calls)
+    window = brain.window
+    if not window.relays_tools:
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            f"The model profile {brain.name} says that its relay carries no tool traffic, so mode agentic "
+            "can't use it. Ask with mode single_shot, or use another profile.",
+            Stage.LOOP,
+            {"model": brain.name, "mode": str(params.mode)},
+        )
+    limits = Limits(
+        max_tool_calls=params.max_tool_calls,
+        max_turns=params.max_tool_calls + EXTRA_TURNS,
+        context_tokens=window.prompt_tokens,
+        token_factor=window.token_factor,
+        seconds=max(0.0, deadline - clock.monotonic()),
+        call_seconds=window.call_seconds,
+    )
+    tools = Toolbox(session)
+    start = opening(question, params.max_tool_calls, notes)
+    final = final_turn(params.answer, MAX_CLAIMS)
+    outcome = await run(brain, tools, start, limits, clock, final=final, accepts=is_final)
+    return _result(outcome, brain.name, tools)
+
+
+def _result(outcome: Outcome, name: str, tools: Toolbox) -> LoopResult:
+    parsed = parse_final(outcome.text, tools.seen.keys(), MAX_CLAIMS) if outcome.text else None
+    claims = parsed.claims if parsed else ()
+    answer = parsed.answer if parsed else ()
+    rejected = parsed.rejected if parsed else ()
+    trace = {
+        "model": name,
+        "prompt_version": PROMPT_VERSION,
+        "stop_reason": outcome.stop_reason,
+        "tool_calls": outcome.tool_calls,
+        "refused": outcome.refused,
+        **({"failure": outcome.failure} if outcome.failure else {}),
+        "turns": list(outcome.trace),
+        "messages": [
+            {
+                "role": m.role,
+                "content": m.content,
+                **(
+                    {"tool_calls": [[c.id, c.name, c.arguments] for c in m.tool_calls]}
+                    if m.tool_calls
+                    else {}
+                ),
+                **({"tool_call_id": m.tool_call_id} if m.tool_call_id else {}),
+            }
+            for m in outcome.messages
+        ],
+    }
+    return LoopResult(
+        trace=trace,
+        tool_calls=outcome.tool_calls,
+        turns=outcome.turns,
+        stop_reason=outcome.stop_reason,
+        model_name=name,
+        claims=claims,
+        answer=answer,
+        rejected=rejected,
+        seen=tuple(tools.seen),
+        usage=outcome.usage,
+        model_calls=outcome.turns + outcome.retries,
+        failure=outcome.failure,
+    )

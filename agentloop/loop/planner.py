@@ -1,0 +1,153 @@
+"""The built-in planner: a deterministic brain without weights. It drives the same loop and tools.
+
+How it works: search the question; then, for the best passages in turn, search the names that a passage
+brought together with the terms of the question that it leaves open. That second query finds the other
+end of a bridge ("the county where X lies" → the county's own page) and wording that the question lacks.
+A passage that a bridge found is expanded before the next of the first passages. It stops when no
+passage leaves a term open or brings a new name. It claims nothing: the extractive stage does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentloop.loop import wording
+from agentloop.loop.messages import FinalTurn, Message, Reply, ToolCall, ToolSpec, Window
+from agentloop.loop.tools import SEARCH, FormatError, parse_call
+
+NO_CLAIMS = json.dumps({"claims": []})
+MAX_QUESTION_TERMS = 32  # longer questions are searched by their parts
+MAX_PARTS = 2  # searches for quoted strings, paths and identifiers of the question
+EXPANDED = 5  # passages of the first search that may be expanded
+BRIDGED = 1  # passages of an expansion that may be expanded in turn
+MAX_NEW_NAMES = 20  # in one expansion; measured in docs/decisions.md
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A passage as a tool message showed it."""
+
+    ref: str
+    text: str  # path, scope and snippet
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is still to be expanded. `depth` counts bridges from the question."""
+
+    queue: list[tuple[_Seen, int]] = field(default_factory=list)
+    expanded: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    depth: int = 0
+
+
+class BuiltinPlanner:
+    """A `ChatModel` that plans by the shapes of words. One instance serves one request."""
+
+    name = "builtin"
+    window = Window()
+
+    def __init__(self, question: str, max_tool_calls: int) -> None:
+        self._question = question
+        self._terms = wording.content_terms(question)
+        self._left = max_tool_calls
+        self._plan = _Plan()
+        self._turn = 0
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        *,
+        timeout: float,  # noqa: ASYNC109 - part of the protocol
+        final: FinalTurn | None = None,
+    ) -> Reply:
+        """The next searches, or a last reply that claims nothing."""
+        self._turn += 1
+        calls = self._next(messages) if tools else []
+        if not calls:
+            return Reply(NO_CLAIMS)
+        return Reply(tool_calls=tuple(calls))
+
+    def _next(self, messages: Sequence[Message]) -> list[ToolCall]:
+        if self._turn == 1:
+            queries = self._opening()
+        else:
+            self._learn(messages)
+            queries = self._expansion()
+        return [_search(query, number) for number, query in enumerate(queries[: self._left])]
+
+    def _opening(self) -> list[str]:
+        """The question, then the parts of it that say most by their form."""
+        parts = [
+            *wording.quoted(self._question),
+            *wording.paths(self._question),
+            *wording.identifiers(self._question),
+        ]
+        lines = wording.sentences(self._question) if len(self._terms) > MAX_QUESTION_TERMS else []
+        whole = " ".join(self._terms[:MAX_QUESTION_TERMS]) or self._question.strip()
+        queries = [whole, *lines[:1], *parts]
+        return self._fresh(queries)[: 1 + MAX_PARTS]
+
+    def _learn(self, messages: Sequence[Message]) -> None:
+        """Queue what the last turn's results showed: a bridge's first passages go before the rest."""
+        results = _last_results(messages)
+        first = not self._plan.expanded and not self._plan.queue
+        found: list[tuple[_Seen, int]] = []
+        for result in results:
+            self._left = int(result.get("calls_left", self._left))
+            passages = [_seen(p) for p in result.get("passages", []) if isinstance(p, dict)]
+            take = EXPANDED if first else BRIDGED
+            found += [(p, 0 if first else self._plan.depth + 1) for p in passages[:take]]
+        known = {seen.ref for seen, _ in self._plan.queue} | self._plan.expanded
+        fresh = list({s.ref: (s, depth) for s, depth in reversed(found) if s.ref not in known}.values())
+        self._plan.queue = [*reversed(fresh), *self._plan.queue]
+
+    def _expansion(self) -> list[str]:
+        """One query from the next passage that leaves something open and brings something new."""
+        plan = self._plan
+        while plan.queue:
+            seen, plan.depth = plan.queue.pop(0)
+            if seen.ref in plan.expanded:
+                continue
+            plan.expanded.add(seen.ref)
+            held = wording.Vocabulary([seen.text])
+            still_open = [term for term in self._terms if term not in held]
+            asked = wording.Vocabulary([self._question])
+            new = [name for name in wording.names(seen.text) if name not in asked][:MAX_NEW_NAMES]
+            if not still_open or not new or len(still_open) == len(self._terms):
+                continue
+            queries = self._fresh([" ".join([*new, *still_open])])
+            if queries:
+                return queries
+        return []
+
+    def _fresh(self, queries: Sequence[str]) -> list[str]:
+        """Queries that were not asked yet, in the form in which the loop compares them."""
+        fresh: list[str] = []
+        for query in queries:
+            try:
+                call = parse_call(SEARCH, json.dumps({"query": query}))
+            except FormatError:
+                continue
+            if call.argument not in self._plan.asked:
+                self._plan.asked.add(call.argument)
+                fresh.append(call.argument)
+        return fresh
+
+
+def _search(query: str, number: int) -> ToolCall:
+    return ToolCall(f"b{number}", SEARCH, json.dumps({"query": query}, ensure_ascii=False))
+
+
+def _last_results(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The payloads of the tool messages after the last assistant message."""
+    last = max((n for n, m in enumerate(messages) if m.role == "assistant"), default=-1)
+    return [json.loads(m.content) for m in messages[last + 1 :] if m.role == "tool"]
+
+
+def _seen(passage: dict[str, Any]) -> _Seen:
+    return _Seen(str(passage["ref"]), str(passage["snippet"]))
