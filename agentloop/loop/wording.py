@@ -22,8 +22,8 @@ _PATH = re.compile(r"(?<![\w/])(?:[\w.@+-]+/)+[\w.@+-]+|(?<![\w/.])[\w@+-]+\.[A-
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 # Function words and words that ask; English and Polish, the languages of the specification's set.
-STOP = frozenset(
-    """a about after again all also although am an and any are as at be because been before being both but by
+_FUNCTION_WORDS = """
+    a about after again all also although am an and any are as at be because been before being both but by
     can could did do does doing during each for from further get had has have having he her here him his how
     however i if in into is it its itself me might more most my no nor not now of off on once one only or
     other our out over own s same she should since so some such than that the their them then there these
@@ -31,8 +31,9 @@ STOP = frozenset(
     whom whose why will with would you your
     bez by było być być była były ci co czy dla do gdy gdzie go i ich ile im ja jak jaka jaki jakie jako je
     jego jej jest jeszcze już kiedy kto która które którego której który których którym ma mnie może na nad
-    nie niż o od oraz po pod przez przy się są ta tak także tam te tego tej ten to tu tym w we więc z za że""".split()
-)
+    nie niż o od oraz po pod przez przy się są ta tak także tam te tego tej ten to tu tym w we więc z za
+    że"""
+STOP = frozenset(_FUNCTION_WORDS.split())
 
 
 def words(text: str) -> list[str]:
