@@ -1,1 +1,5 @@
-"""Stage 3, the in-memory index of one request: BM25, identifier-aware analysis, symbols."""
+"""Stage 3: the search index of one request, in memory."""
+
+from agentloop.index.lexical import FieldWeights, LexicalIndex, Term
+
+__all__ = ["FieldWeights", "LexicalIndex", "Term"]

@@ -1,0 +1,237 @@
+"""In-memory BM25 over the chunks of one request, on tantivy. The index stores no text.
+
+Two fields: `body`, the chunk's text with the parts of its camelCase identifiers, and `path`, the words of
+its path. `name` holds the definitions or headings of a chunk. Words are indexed as they are; stems,
+joined and split forms are looked up when a question is asked (`variants`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import tantivy
+
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.index import words
+from agentloop.index.language import stemmer
+from agentloop.types import Chunk, Corpus, Hit, SourceFile
+
+HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
+FIELDS = ("body", "name", "path")
+MAX_VARIANTS = 12  # inflected forms of one word; the commonest come first
+_SCAN = 400  # words of the index that are looked at for one stem
+_TIE_ROOM = 64
+_PATH_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing a query asks for: alternatives that count once, the best of them most.
+
+    Args:
+        forms: single words as the index has them, each with its share (1 for the word as asked).
+        weight: how much the term counts in the query.
+        phrase: words that must stand side by side, for identifiers of several parts; may be empty.
+    """
+
+    forms: tuple[tuple[str, float], ...]
+    weight: float = 1.0
+    phrase: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWeights:
+    """How much a match in a field counts against one in the body."""
+
+    body: float = 1.0
+    name: float = 0.0
+    path: float = 0.0
+
+
+class LexicalIndex:
+    """Build once, search often. Ties are broken by chunk id, so results never depend on threads."""
+
+    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk]) -> None:
+        """Index all chunks.
+
+        Raises:
+            AgentloopError: INDEX_BUILD_FAILED, tantivy refused (memory, a broken build).
+        """
+        self._count = len(chunks)
+        builder = tantivy.SchemaBuilder()
+        builder.add_unsigned_field("id", fast=True)
+        builder.add_text_field("body", tokenizer_name="words")
+        builder.add_text_field("name", tokenizer_name="words", index_option="freq")
+        builder.add_text_field("path", tokenizer_name="words", index_option="freq")
+        self._schema = builder.build()
+        self._index = tantivy.Index(self._schema)
+        self._index.register_tokenizer("words", _analyzer())
+        try:
+            self._fill(corpus, chunks)
+        except ValueError as exc:
+            raise AgentloopError(
+                ErrorCode.INDEX_BUILD_FAILED,
+                "The search index could not be built; narrow the inputs or give the process more memory.",
+                Stage.INDEXING,
+                {"chunks": len(chunks)},
+            ) from exc
+        self._searcher = self._index.searcher()
+
+    def _fill(self, corpus: Corpus, chunks: Sequence[Chunk]) -> None:
+        writer = self._index.writer(HEAP_BYTES)
+        for document in _documents(corpus, chunks):
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        self._index.reload()
+
+    def __len__(self) -> int:
+        """Number of chunks."""
+        return self._count
+
+    def df(self, term: str, field: str = "body") -> int:
+        """In how many chunks a single index term occurs."""
+        return int(self._searcher.doc_freq(field, term))
+
+    def idf(self, df: int) -> float:
+        """BM25's inverse document frequency (Robertson and Spärck Jones, as tantivy computes it)."""
+        return math.log(1 + (self._count - df + 0.5) / (df + 0.5))
+
+    def prefixed(self, prefix: str, limit: int = _SCAN) -> list[tuple[str, int]]:
+        """Words of the body that start with a prefix and in how many chunks they occur, commonest first."""
+        return list(self._searcher.terms_with_prefix("body", prefix, limit=limit))
+
+    def variants(self, word: str, language: str) -> list[tuple[str, int]]:
+        """Words of the index with the stem of `word` (never itself), commonest first.
+
+        Args:
+            word: lower-case.
+            language: names the stemmer.
+        """
+        if len(word) < 3 or not word.isalpha():
+            return []
+        stem_all = stemmer(language)
+        stem = stem_all([word])[0]
+        shared = min(len(stem), len(word))
+        head = stem[: max(3, shared - 1)] if shared > 3 else stem
+        near = [
+            (w, n) for w, n in self.prefixed(head) if w != word and len(w) <= len(word) + 6 and w.isalpha()
+        ]
+        if not near:
+            return []
+        stems = stem_all([w for w, _ in near])
+        return [pair for pair, other in zip(near, stems, strict=True) if other == stem][:MAX_VARIANTS]
+
+    def search(self, terms: Sequence[Term], limit: int, weights: FieldWeights = FieldWeights()) -> list[Hit]:
+        """The best chunks for a query, best first; equal scores by chunk id."""
+        built = [q for q in (self._term(term, weights) for term in terms) if q is not None]
+        if not built or not self._count or limit <= 0:
+            return []
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, q) for q in built])
+        room = min(self._count, limit + _TIE_ROOM)
+        while True:
+            found = self._searcher.search(query, room, count=False).hits
+            # all chunks that tie with the last one kept must be seen before ids can decide
+            if len(found) < room or room >= self._count or found[limit - 1][0] > found[-1][0]:
+                break
+            room = min(self._count, room * 4)
+        ids = self._searcher.fast_field_values("id", [address for _, address in found])
+        hits = [Hit(int(chunk or 0), float(score)) for (score, _), chunk in zip(found, ids, strict=True)]
+        hits.sort(key=lambda hit: (-hit.score, hit.chunk))
+        return hits[:limit]
+
+    def phrase(self, parts: Sequence[str], limit: int, slop: int = 0) -> list[Hit]:
+        """Chunks that hold words side by side (`slop`: that many words may stand between)."""
+        if len(parts) < 2 or not self._count:
+            return self.search([Term(((parts[0], 1.0),))], limit) if parts else []
+        query = tantivy.Query.phrase_query(self._schema, "body", list(parts), slop)
+        return self._run(query, limit)
+
+    def matching(self, pattern: str, limit: int) -> list[Hit]:
+        """Chunks that hold a word matching a regular expression of the term dictionary (a linear scan)."""
+        return self._run(tantivy.Query.regex_query(self._schema, "body", pattern), limit)
+
+    def _run(self, query: tantivy.Query, limit: int) -> list[Hit]:
+        found = self._searcher.search(query, max(1, min(self._count, limit + _TIE_ROOM)), count=False).hits
+        ids = self._searcher.fast_field_values("id", [address for _, address in found])
+        hits = [Hit(int(chunk or 0), float(score)) for (score, _), chunk in zip(found, ids, strict=True)]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
+
+    def _term(self, term: Term, weights: FieldWeights) -> tantivy.Query | None:
+        """Forms of one word share one inverse document frequency, that of all of them together."""
+        counts = [(form, share, self.df(form)) for form, share in term.forms]
+        together = min(self._count, sum(n for _, _, n in counts))
+        options: list[tantivy.Query] = []
+        for form, share, n in counts:
+            if n:
+                level = self.idf(together) / max(self.idf(n), 1e-9)
+                query = tantivy.Query.term_query(self._schema, "body", form)
+                options.append(tantivy.Query.boost_query(query, share * level * weights.body))
+            for field, weight in (("name", weights.name), ("path", weights.path)):
+                if weight and self.df(form, field):
+                    query = tantivy.Query.term_query(self._schema, field, form, "freq")
+                    options.append(tantivy.Query.boost_query(query, share * weight))
+        if len(term.phrase) > 1:
+            query = tantivy.Query.phrase_query(self._schema, "body", list(term.phrase))
+            options.append(query)
+        if not options:
+            return None
+        best = tantivy.Query.disjunction_max_query(options, 0.3) if len(options) > 1 else options[0]
+        return tantivy.Query.boost_query(best, term.weight)
+
+
+def _analyzer() -> tantivy.TextAnalyzer:
+    return (
+        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+        .filter(tantivy.Filter.remove_long(words.MAX_TERM + 1))
+        .filter(tantivy.Filter.lowercase())
+        .build()
+    )
+
+
+def path_words(path: str) -> str:
+    """The words of a path as index text, the stem of the file last: folders, stem, camelCase parts."""
+    found: list[str] = []
+    for word in _PATH_WORD.findall(path):
+        found.append(word)
+        split = words.parts(word) if word.isascii() else [*words.terms(word)]
+        if len(split) > 1:
+            found += split
+    return " ".join(found)
+
+
+def _documents(corpus: Corpus, chunks: Sequence[Chunk]) -> Iterator[tantivy.Document]:
+    camel = words.CamelParts()
+    current, path = -1, ""
+    file: SourceFile
+    for number, chunk in enumerate(chunks):
+        if chunk.file != current:
+            current = chunk.file
+            file = corpus.files[current]
+            path = path_words(file.path)
+        if file.derived is None:
+            data = file.content.read(chunk.byte_start, chunk.byte_end)
+            text = data.decode("utf-8", "replace")
+        else:
+            text = corpus.text(chunk)
+            data = text.encode("utf-8", "replace")
+        document = tantivy.Document()
+        document.add_unsigned("id", number)
+        document.add_text("body", text)
+        extra = camel.of(data)
+        if extra:
+            document.add_text("body", extra)
+        if not data.isascii():
+            foreign = words.foreign_terms(text)
+            if foreign:
+                document.add_text("body", foreign)
+        if chunk.name:
+            document.add_text("name", chunk.name)
+            split = camel.of(chunk.name.encode("utf-8", "replace"))
+            if split:
+                document.add_text("name", split)
+        document.add_text("path", path)
+        yield document

@@ -1,0 +1,136 @@
+"""How text becomes index terms, beside what tantivy's own tokenizer does.
+
+tantivy splits at everything that is not a letter or digit and lower-cases, in compiled code: that gives
+the parts of `snake_case` and of `RULE-A002`. What it can't do is done here, and only where a chunk needs
+it: the parts of camelCase, pairs of characters for scripts without spaces, words without their accents.
+Indexing and questions share these functions, so that both sides agree.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_TERM = 100
+"""Longer runs of letters and digits (hex dumps, base64) are no terms, on both sides."""
+_MAX_CACHE = 400_000  # distinct camelCase identifiers of one build; minified files could hold millions
+
+_UPPER, _LOWER, _OTHER = b"u", b"l", b" "
+
+
+def _letter_class(code: int) -> bytes:
+    char = chr(code)
+    if "A" <= char <= "Z":
+        return _UPPER
+    return _LOWER if "a" <= char <= "z" or "0" <= char <= "9" else _OTHER
+
+
+_CLASSES = b"".join(_letter_class(code) for code in range(256))
+_PARTS = re.compile(r"[A-Z]+(?![a-z0-9])|[A-Z]?[a-z0-9]+|[A-Z]+")
+_WORDS = re.compile(r"[^\W_]+")
+# scripts that are written without spaces, or (Hangul) with particles glued to the word
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]+"
+)
+_STROKES = str.maketrans("łŁøØđĐħŧıßæœ", "lLoOdDhtisao")  # letters that don't decompose
+
+
+def camel_words(data: bytes) -> list[bytes]:
+    """The distinct camelCase identifiers of a text in order of first use: `fileName`, `HTTPServer`, `Id2Name`.
+
+    A byte table maps letters to their case; then only the places where case changes are visited.
+    """
+    classes = data.translate(_CLASSES)
+    found: dict[bytes, None] = {}
+    for change in (b"lu", b"uul"):
+        at = classes.find(change)
+        while at >= 0:
+            start = classes.rfind(b" ", 0, at) + 1
+            end = classes.find(b" ", at + 2)
+            if end < 0:
+                end = len(data)
+            found[data[start:end]] = None
+            at = classes.find(change, end)
+    return list(found)
+
+
+def parts(identifier: str) -> list[str]:
+    """The parts of one camelCase word, in its case: `parseHTTPUrl2` is `parse`, `HTTP`, `Url2`."""
+    return _PARTS.findall(identifier)
+
+
+class CamelParts:
+    """Parts of camelCase identifiers as index text, each identifier split once a build."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, str] = {}
+
+    def of(self, data: bytes) -> str:
+        """The parts of all camelCase identifiers of a text, joined by spaces; empty if it has none."""
+        known = self._known
+        texts = []
+        for word in camel_words(data):
+            text = known.get(word)
+            if text is None:
+                if len(known) > _MAX_CACHE:
+                    known.clear()
+                usable = len(word) <= MAX_TERM
+                text = known[word] = " ".join(parts(word.decode("ascii"))) if usable else ""
+            texts.append(text)
+        return " ".join(texts)
+
+
+def fold(text: str) -> str:
+    """`text` without accents and strokes: `żółw` is `zolw`."""
+    plain = unicodedata.normalize("NFD", text.translate(_STROKES))
+    return "".join(c for c in plain if not unicodedata.combining(c))
+
+
+def pairs(run: str) -> list[str]:
+    """Overlapping pairs of characters of a run of an unspaced script; a single character is itself."""
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+
+
+def foreign_terms(text: str) -> str:
+    """What a text outside ASCII is found by besides its own words: pairs, unaccented and normal forms."""
+    normal = text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+    extra: list[str] = []
+    for run in _UNSPACED.findall(normal):
+        extra += pairs(run)
+    for word in _WORDS.findall(normal):
+        if not word.isascii() and len(word) <= MAX_TERM and not _UNSPACED.search(word):
+            plain = fold(word)
+            if plain != word:
+                extra.append(plain)
+    if normal is not text:
+        extra += [w for w in _WORDS.findall(normal) if not w.isascii()]
+    return " ".join(extra)
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether a word holds characters of a script that is searched by pairs."""
+    return not word.isascii() and _UNSPACED.search(word) is not None
+
+
+def words(text: str) -> list[str]:
+    """Runs of letters and digits in their case, normalised as the index has them."""
+    return _WORDS.findall(unicodedata.normalize("NFKC", text))
+
+
+def terms(word: str) -> list[str]:
+    """The index terms of one run of letters and digits: itself, or pairs for unspaced scripts."""
+    if len(word) > MAX_TERM:
+        return []
+    if not is_unspaced(word):
+        return [word.lower()]
+    found: list[str] = []
+    at = 0
+    for run in _UNSPACED.finditer(word):
+        if run.start() > at:
+            found.append(word[at : run.start()].lower())
+        found += pairs(run.group())
+        at = run.end()
+    if at < len(word):
+        found.append(word[at:].lower())
+    return found

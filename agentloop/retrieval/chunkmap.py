@@ -1,0 +1,48 @@
+"""From a place in a file to the chunk that holds it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from agentloop.types import Chunk
+
+
+class ChunkMap:
+    """Chunks of each file in order of offset. Built once a request, in one pass."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._chunks = chunks
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        for number, chunk in enumerate(chunks):
+            self._first.setdefault(chunk.file, number)
+            self._last[chunk.file] = number
+
+    def of_file(self, file: int) -> range:
+        """The ids of a file's chunks, in order; empty for a file without chunks."""
+        first = self._first.get(file)
+        return range(0) if first is None else range(first, self._last[file] + 1)
+
+    def at_byte(self, file: int, offset: int) -> int | None:
+        """The last chunk of a file that starts at or before a byte offset."""
+        span = self.of_file(file)
+        if not span:
+            return None
+        at = bisect_right(span, offset, key=lambda n: self._chunks[n].byte_start) - 1
+        return span[at] if at >= 0 else None
+
+    def at_line(self, file: int, line: int) -> int | None:
+        """The last chunk of a file that starts at or before a line."""
+        span = self.of_file(file)
+        if not span:
+            return None
+        at = bisect_right(span, line, key=lambda n: self._chunks[n].line_start) - 1
+        return span[at] if at >= 0 else None
+
+    def beside(self, chunk: int, step: int) -> int | None:
+        """The chunk `step` places after (negative: before) one, if it is of the same file."""
+        other = chunk + step
+        if 0 <= other < len(self._chunks) and self._chunks[other].file == self._chunks[chunk].file:
+            return other
+        return None

@@ -1,0 +1,86 @@
+"""The `ripgrep` strategy: exact strings of the question in the bytes of the corpus.
+
+The content is in memory already, so a scan with `bytes.find` (memchr and two-way search: linear time)
+beats starting `rg` and reading everything again; bench/index.py measures both. A question of the form
+/.../ is a regular expression and goes to `rg` itself (`regex.py`), whose engine is linear in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agentloop.retrieval.chunkmap import ChunkMap
+from agentloop.types import Chunk, Corpus, SourceFile
+
+BLOCK = 4 << 20
+MAX_PLACES = 5_000
+"""Places of one literal that are looked at; a literal found more often says little."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Where one literal was found: chunk -> how often, and how often as a whole word."""
+
+    literal: str
+    places: int = 0
+    chunks: dict[int, int] = field(default_factory=dict)
+    whole: dict[int, int] = field(default_factory=dict)
+
+
+def scan(corpus: Corpus, chunks: Sequence[Chunk], where: ChunkMap, literals: Sequence[str]) -> list[Found]:
+    """Every literal in every file, case as written; in the literals' order."""
+    found = [Found(literal) for literal in literals]
+    needles = [literal.encode("utf-8", "surrogateescape") for literal in literals]
+    for file in corpus.files:
+        if file.derived is not None:
+            _scan_derived(corpus, chunks, where, file, found)
+            continue
+        for base, data in blocks(file, max((len(n) for n in needles), default=1)):
+            for needle, one in zip(needles, found, strict=True):
+                if one.places < MAX_PLACES:
+                    _scan_block(where, file.index, base, data, needle, one)
+    return found
+
+
+def blocks(file: SourceFile, overlap: int) -> Iterator[tuple[int, bytes]]:
+    """A file's content in blocks that overlap, with their offsets: large logs are never held whole."""
+    if file.size <= BLOCK:
+        yield 0, file.content.read(0, file.content.size)
+        return
+    start = 0
+    while start < file.content.size:
+        yield start, file.content.read(start, min(file.content.size, start + BLOCK + overlap - 1))
+        start += BLOCK
+
+
+def _word_byte(code: int) -> bool:
+    return code == 95 or 48 <= code <= 57 or 65 <= code <= 90 or 97 <= code <= 122 or code >= 128
+
+
+def _scan_block(where: ChunkMap, file: int, base: int, data: bytes, needle: bytes, one: Found) -> None:
+    at = data.find(needle)
+    while at >= 0 and one.places < MAX_PLACES:
+        end = at + len(needle)
+        chunk = where.at_byte(file, base + at)
+        if chunk is not None:
+            one.places += 1
+            one.chunks[chunk] = one.chunks.get(chunk, 0) + 1
+            before = at > 0 and _word_byte(data[at - 1]) and _word_byte(needle[0])
+            after = end < len(data) and _word_byte(data[end]) and _word_byte(needle[-1])
+            if not (before or after):
+                one.whole[chunk] = one.whole.get(chunk, 0) + 1
+        at = data.find(needle, end)
+
+
+def _scan_derived(
+    corpus: Corpus, chunks: Sequence[Chunk], where: ChunkMap, file: SourceFile, found: Sequence[Found]
+) -> None:
+    for number in where.of_file(file.index):
+        text = corpus.text(chunks[number])
+        for one in found:
+            count = text.count(one.literal)
+            if count and one.places < MAX_PLACES:
+                one.places += count
+                one.chunks[number] = count
+                one.whole[number] = count
