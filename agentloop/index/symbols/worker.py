@@ -1,0 +1,68 @@
+"""The parse worker: a process that reads files from a pipe and answers with definitions and calls.
+
+Run by path, with an isolated interpreter, so that it imports only tree-sitter and the grammars. An alarm
+whose signal has its default action ends the process when a parse takes too long, whatever code runs at
+that time and whether or not the parent still lives. A memory limit bounds a grammar that blows up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+
+REQUEST = struct.Struct("<dHI")  # seconds, length of the language's name, length of the data
+RESPONSE = struct.Struct("<I")
+MEMORY_BYTES = 2 << 30
+
+
+def _read(length: int) -> bytes:
+    """So many bytes from the pipe, or fewer at its end."""
+    parts = []
+    while length and (part := os.read(0, min(length, 1 << 20))):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+def main() -> None:
+    """Answer requests until the pipe closes."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    here, *search = sys.argv[1:]
+    sys.path[:0] = [here]
+    sys.path += search
+    import semble_grammars
+    import tree_sitter
+    from tags import TAGS  # type: ignore[import-not-found]
+    from tree import read  # type: ignore[import-not-found]
+
+    loaded = {}
+    while len(head := _read(REQUEST.size)) == REQUEST.size:
+        seconds, name_length, length = REQUEST.unpack(head)
+        name = _read(name_length).decode()
+        data = _read(length)
+        if name not in loaded:
+            language = semble_grammars.get_language(name)
+            loaded[name] = tree_sitter.Parser(language), tree_sitter.Query(language, TAGS[name])
+        parser, query = loaded[name]
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        rows, calls = read(data, parser.parse(data).root_node, query)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        answer = json.dumps([rows, calls], ensure_ascii=True, separators=(",", ":")).encode()
+        _write(RESPONSE.pack(len(answer)) + answer)
+
+
+if __name__ == "__main__":
+    main()
