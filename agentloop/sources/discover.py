@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -55,7 +55,7 @@ def discover(
             job.add_stdin(ref, f"in{number}", stdin)
         else:
             job.add_path(ref, f"in{number}", *target)
-    files = tuple(replace(file, index=n) for n, file in enumerate(job.files))
+    files = tuple(file if file.index == n else replace(file, index=n) for n, file in enumerate(job.files))
     ledger.add(
         Stage.DISCOVERY,
         files=len(files),
@@ -153,17 +153,17 @@ class _Discovery:
         entries = self.caps.max_files * _ENTRIES_PER_FILE
         walk = Walk(path, fd, self.caps.max_depth, entries, exclude)
         try:
-            found = list(self._read(walk, reader))
+            found = self._read(walk, reader)
             commit, tree = _repository_state(walk)
         finally:
             os.close(fd)
         for outside in walk.outside:
             self.notes.append(
-                f"{input_id}: the git data of `{outside or '.'}` lies outside of the input; its history is not read."
+                f"{input_id}: the git data of `{outside or '.'}` lies outside of the input and is not read."
             )
         self._finish(ref, input_id, path, found, is_dir=True, commit=commit, tree=tree)
 
-    def _read(self, walk: Walk, reader: Reader) -> Iterator[SourceFile]:
+    def _read(self, walk: Walk, reader: Reader) -> list[SourceFile]:
         """Read what the walk finds, then the files with several names whose names all lie in the input."""
         later: list[tuple[Found, LaterError]] = []
         found: list[SourceFile] = []
@@ -188,7 +188,7 @@ class _Discovery:
                 found.append(_read_again(walk.root_fd, place, reader))
             except Refused as exc:
                 walk.exclude(place.path, exc.reason, exc.detail, False)
-        yield from sorted(found, key=lambda file: os.fsencode(file.path))
+        return sorted(found, key=lambda file: os.fsencode(file.path)) if later else found
 
     def _finish(
         self,

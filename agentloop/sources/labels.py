@@ -1,4 +1,4 @@
-"""Classifications: the caller's, the policy's default, and the policy's rules by path, whichever is highest."""
+"""Classifications of paths: the caller's, the policy's default and its rules, whichever is highest."""
 
 from __future__ import annotations
 

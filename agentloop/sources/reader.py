@@ -33,6 +33,7 @@ class Allowance:
     files: int
     bytes: int
     streams: int = MAX_STREAMS
+    next_index: int = 0
 
 
 @dataclass(slots=True)
@@ -152,9 +153,11 @@ class Reader:
         derived: Derived | None,
     ) -> SourceFile:
         self.allowance.files -= 1
+        index = self.allowance.next_index
+        self.allowance.next_index += 1
         path = f"{folder}/{name}" if folder else name
         return SourceFile(
-            index=0,
+            index=index,
             input_id=self.input_id,
             path=path,
             kind=found.kind,

@@ -113,6 +113,6 @@ def nothing_left(inputs: Sequence[InputInfo], excluded: Sequence[Exclusion]) -> 
 
 def warn_of(excluded: Sequence[Exclusion]) -> Iterator[tuple[WarningCode, str]]:
     """Warnings for what a user would miss; what rules leave out on purpose is in the coverage only."""
-    for reason, paths in _by_reason(excluded).items():
-        if reason in _WARNED:
-            yield _WARNED[reason], f"Left out: {_told(reason, paths)}."
+    missed = [left for left in excluded if left.reason in _WARNED]
+    for reason, paths in _by_reason(missed).items():
+        yield _WARNED[reason], f"Left out: {_told(reason, paths)}."

@@ -1,4 +1,4 @@
-"""Standard input as one file with the path `-`: held in memory, or spooled to an unlinked file if it is a large log."""
+"""Standard input as one file with the path `-`: held, or spooled to an unlinked file if it is a large log."""
 
 from __future__ import annotations
 

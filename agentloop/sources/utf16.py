@@ -17,6 +17,7 @@ _MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 _SNIFF = 4096
+_PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r"
 
 
 def wide_encoding(data: bytes) -> str:
@@ -33,9 +34,9 @@ def wide_encoding(data: bytes) -> str:
     if len(head) < 8:
         return ""
     for codec, zero, text in (("utf-16-le", head[1::2], head[0::2]), ("utf-16-be", head[0::2], head[1::2])):
-        zeros = zero.count(0)
-        printable = sum(1 for byte in text if 0x20 <= byte < 0x7F or byte in b"\t\n\r")
-        if zeros * 10 >= len(zero) * 9 and printable * 10 >= len(text) * 9:
+        if zero.count(0) * 10 < len(zero) * 9:
+            continue
+        if len(text.translate(None, _PRINTABLE)) * 10 <= len(text):
             return codec if _decodes(head, codec) else ""
     return ""
 
