@@ -10,7 +10,7 @@ import re
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentloop.budget import Ledger
@@ -18,8 +18,8 @@ from agentloop.chunking.languages import canonical
 from agentloop.chunking.outline import import_targets
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
-from agentloop.index.symbols.fallback import Lines, outline_symbols
-from agentloop.index.symbols.process import ParseFailed, ParseProcess
+from agentloop.index.symbols.fallback import Lines, outline_symbols, with_outline
+from agentloop.index.symbols.process import Answer, ParseFailed, ParseProcess
 from agentloop.index.symbols.tags import TAGS
 from agentloop.types import FileKind, SourceFile, Span, Symbol
 
@@ -82,6 +82,10 @@ class SymbolParser:
             found.append((name, Span(start, end, line, line), _enclosing(parsed.symbols, offset, offset + 1)))
         return found
 
+    def calls(self, file: SourceFile) -> Mapping[str, Sequence[int]]:
+        """For each called name the byte offsets of its calls; empty for a file that could not be parsed."""
+        return self._parsed(file).calls or {}
+
     def close(self) -> None:
         """End the worker. Symbols found so far stay readable, and files not parsed yet get an outline."""
         with self._lock:
@@ -106,7 +110,7 @@ class SymbolParser:
         if language not in TAGS:
             return _Parsed(outline_symbols(data, language), None)
         try:
-            rows, calls = self._ask(data, language)
+            answer = self._ask(data, language)
         except ParseFailed as failure:
             self._ledger.add(Stage.CHUNKING, parse_degraded=1)
             self._ledger.warn(WarningCode.CHUNKING_DEGRADED, _degraded(file, failure), Stage.CHUNKING)
@@ -114,12 +118,14 @@ class SymbolParser:
         self._ledger.add(Stage.CHUNKING, parsed=1)
         lines = Lines(data)
         symbols = []
-        for name, kind, parent, start, end, signature, doc in rows:
+        for name, kind, parent, start, end, signature, doc in answer.rows:
             first, last = lines.number(start), lines.number(max(start, end - 1))
             symbols.append(Symbol(name, kind, parent, start, end, first, last, signature, doc))
-        return _Parsed(tuple(symbols), calls)
+        if answer.errors:
+            symbols = with_outline(symbols, outline_symbols(data, language))
+        return _Parsed(tuple(symbols), answer.calls)
 
-    def _ask(self, data: bytes, language: str) -> tuple[list[list[object]], dict[str, list[int]]]:
+    def _ask(self, data: bytes, language: str) -> Answer:
         """The worker's answer. A worker that died takes no other file with it."""
         if self._timeouts[language] >= _TIMEOUTS:
             raise ParseFailed(f"{_TIMEOUTS} {language} files before it took too long to parse")
