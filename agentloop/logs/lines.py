@@ -1,0 +1,185 @@
+"""The lines of a log as an analysis reads them: clean message, level, stamp, exact place.
+
+A log up to `whole_bytes` is read whole. Of a larger one the analysis sees the lines that `Novelty` calls
+new, with a few lines around each, the beginning and the end; `Reading.skipped` counts the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agentloop.logs.ansi import strip
+from agentloop.logs.blocks import Block, blocks
+from agentloop.logs.novelty import Novelty
+from agentloop.logs.prefix import split_prefix
+from agentloop.logs.severity import Level
+from agentloop.logs.timestamps import Stamp
+from agentloop.types import Place, SourceFile
+
+WHOLE_BYTES = 16 << 20  # a log up to this is analysed line by line: about two seconds
+RAW_LOOK = 1200  # bytes of a line that are decoded; what lies behind is seen by exact search only
+EDGE_BYTES = 1 << 20  # of a larger log, read whole at its beginning and end
+AROUND_BYTES = 2048  # before and after each new line of a larger log
+MAX_LINES = 400_000  # of a larger log; the earliest and the last are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. `text` is the message without stamp, level and escapes, indentation kept."""
+
+    number: int  # 1-based, in the file; of the enclosing item for derived text
+    start: int  # byte offsets in the file, without the newline
+    end: int
+    text: str
+    level: Level
+    stamp: Stamp | None
+    prefixed: bool  # a stamp or a level stood before the message
+    item: int = -1  # derived text: the item, and the characters in it
+    char_start: int = 0
+    char_end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The lines of one log that an analysis works on, in order, and how many it did not see."""
+
+    file: SourceFile
+    lines: tuple[Line, ...]
+    total: int
+    skipped: int
+
+
+def read_lines(file: SourceFile, whole_bytes: int = WHOLE_BYTES) -> Reading:
+    """The lines of a log file that an analysis reads."""
+    if file.derived is not None:
+        lines = tuple(_derived_lines(file))
+        return Reading(file, lines, len(lines), 0)
+    if file.content.size <= whole_bytes:
+        lines = tuple(
+            line for block in blocks(file.content) for line in _block_lines(block, 0, len(block.data))
+        )
+        return Reading(file, lines, len(lines), 0)
+    return _sampled(file)
+
+
+def _sampled(file: SourceFile) -> Reading:
+    novelty = Novelty()
+    kept: list[Line] = []
+    total = 0
+    size = file.content.size
+    for block in blocks(file.content):
+        total += block.data.count(b"\n")
+        spans = (
+            [_around(block.data, at) for at in novelty.offsets(block.data)] if len(kept) < MAX_LINES else []
+        )
+        if block.start < EDGE_BYTES:
+            spans.append((0, _line_end(block.data, EDGE_BYTES - block.start)))
+        if block.start + len(block.data) > size - EDGE_BYTES:
+            spans.append(
+                (block.data.rfind(b"\n", 0, max(0, size - EDGE_BYTES - block.start)) + 1, len(block.data))
+            )
+        at, number = 0, block.line
+        for start, end in _merged(spans):
+            number += block.data.count(b"\n", at, start)
+            kept += _block_lines(Block(block.data, block.start, number), start, end)
+            at, number = end, number + block.data.count(b"\n", start, end)
+    return Reading(file, tuple(kept), max(total, len(kept)), max(0, total - len(kept)))
+
+
+def _around(data: bytes, at: int) -> tuple[int, int]:
+    return data.rfind(b"\n", 0, max(0, at - AROUND_BYTES)) + 1, _line_end(data, at + AROUND_BYTES)
+
+
+def _line_end(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at) if at < len(data) else -1
+    return end + 1 if end >= 0 else len(data)
+
+
+def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Overlapping spans joined, in order."""
+    current: tuple[int, int] | None = None
+    for start, end in sorted(spans):
+        if current is not None and start <= current[1]:
+            current = (current[0], max(current[1], end))
+            continue
+        if current is not None:
+            yield current
+        current = (start, end)
+    if current is not None:
+        yield current
+
+
+def _block_lines(block: Block, start: int, end: int) -> Iterator[Line]:
+    """Lines of `block.data[start:end]`; `block.line` is the number of the line at `start`."""
+    at = start
+    number = block.line
+    data = block.data
+    while at < end:
+        stop = data.find(b"\n", at, end)
+        stop = end if stop < 0 else stop
+        raw = data[at : min(stop, at + RAW_LOOK)].decode("utf-8", "replace")
+        yield _line(raw, number, block.start + at, block.start + stop)
+        number += 1
+        at = stop + 1
+
+
+def _line(raw: str, number: int, start: int, end: int) -> Line:
+    prefix = split_prefix(strip(raw))
+    return Line(number, start, end, prefix.text, prefix.level, prefix.stamp, prefix.found)
+
+
+def _derived_lines(file: SourceFile) -> Iterator[Line]:
+    assert file.derived is not None
+    for index, item in enumerate(file.derived.items):
+        at = 0
+        for raw in item.text.split("\n"):
+            prefix = split_prefix(strip(raw[:RAW_LOOK]))
+            yield Line(
+                item.line_start,
+                item.byte_start,
+                item.byte_end,
+                prefix.text,
+                prefix.level,
+                prefix.stamp,
+                prefix.found,
+                index,
+                at,
+                at + len(raw),
+            )
+            at += len(raw) + 1
+
+
+def place(reading: Reading, first: int, last: int) -> Place:
+    """The place of lines `first..last` (indexes, inclusive) with the times that stand in them."""
+    opening, closing = reading.lines[first], reading.lines[last]
+    stamps = [line.stamp.text for line in reading.lines[first : last + 1] if line.stamp is not None]
+    times = (stamps[0], stamps[-1]) if stamps else ("", "")
+    index = reading.file.index
+    if opening.item < 0:
+        end = max(closing.end, opening.start + 1)
+        return Place(
+            index,
+            opening.start,
+            end,
+            opening.number,
+            closing.number,
+            timestamp_start=times[0],
+            timestamp_end=times[1],
+        )
+    derived = reading.file.derived
+    assert derived is not None
+    before = len(derived.joined(opening.item, closing.item)) - len(derived.items[closing.item].text)
+    return Place(
+        index,
+        opening.start,
+        closing.end,
+        derived.items[opening.item].line_start,
+        derived.items[closing.item].line_end,
+        opening.item,
+        closing.item,
+        opening.char_start,
+        before + closing.char_end,
+        times[0],
+        times[1],
+    )

@@ -1,0 +1,75 @@
+"""The words of a claim about a log: messages without control characters, clipped, with counts and times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agentloop.logs import traces
+from agentloop.logs.failures import Block, Kind
+from agentloop.logs.lines import Line
+from agentloop.logs.severity import Level, Weight
+
+MESSAGE_CHARS = 220
+DETAIL_CHARS = 200
+_ASSERTION = re.compile(
+    r"^\s*(?:E {2,}\S|AssertionError|assert(?:ion)?\b|Expected|Received|expected|actual|Caused by: |panicked|\w[\w.]*(?:Error|Exception): )"
+)
+_CLASS = re.compile(r"\b(?:[A-Z]\w{0,80})?(?:Error|Exception|Failure|Panic|Timeout)\b")
+
+
+def message(text: str, limit: int = MESSAGE_CHARS) -> str:
+    """One line of a log, white space collapsed, clipped with an ellipsis."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def told(lines: Sequence[Line], block: Block) -> tuple[str, str]:
+    """The message of a block's head, and the line that says most beside it: assertion, deepest cause."""
+    head = lines[block.head]
+    span = range(block.head + 1, min(block.last + 1, block.head + 400))
+    detail = ""
+    causes = [at for at in span if lines[at].text.lstrip().startswith("Caused by: ")]
+    if "Traceback (most recent" in head.text:
+        named = [at for at in range(block.head, block.last + 1) if traces.HEAD.match(lines[at].text.strip())]
+        named = [at for at in named if "Traceback" not in lines[at].text]
+        if named:
+            return message(lines[named[-1]].text), message(
+                _last_frame(lines, block.head, named[-1]), DETAIL_CHARS
+            )
+    if causes:
+        detail = lines[causes[-1]].text
+    else:
+        asserted = [
+            at for at in span if _ASSERTION.match(lines[at].text) and not traces.FRAME.match(lines[at].text)
+        ]
+        plain = [at for at in span if lines[at].text.strip() and not traces.FRAME.match(lines[at].text)]
+        pick = asserted[:1] or plain[:1]
+        detail = lines[pick[0]].text if pick else ""
+    return message(head.text), message(detail, DETAIL_CHARS)
+
+
+def _last_frame(lines: Sequence[Line], first: int, last: int) -> str:
+    for at in range(last, first, -1):
+        if traces.FRAME.match(lines[at].text):
+            return lines[at].text
+    return ""
+
+
+def classes(lines: Sequence[Line], block: Block) -> list[str]:
+    """Names of the error classes in a block, in order of appearance, at most three."""
+    names = [m.group() for at in range(block.first, min(block.last + 1, block.first + 200))
+             for m in _CLASS.finditer(lines[at].text[:400])]  # fmt: skip
+    return list(dict.fromkeys(names))[:3]
+
+
+def severity(level: Level, weight: Weight) -> str:
+    """The severity that a claim names."""
+    if level is Level.FATAL or weight is Weight.CRASH:
+        return "fatal"
+    return "error" if weight >= Weight.TROUBLE and level is not Level.WARNING else "warning"
+
+
+def noun(kind: Kind) -> str:
+    """A kind in words."""
+    return str(kind).replace("_", " ")

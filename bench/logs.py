@@ -1,0 +1,213 @@
+"""Labelled lines of failed CI logs that `summarize_logs` covers, beside `tail`, and the speed on a big log.
+
+    python bench/logs.py quality GOLDEN/cidiff [--half even|odd] [--detail]
+    python bench/logs.py speed LOG
+
+`quality` reads `questions.jsonl`, `corpus.jsonl` and `pass_logs.jsonl.gz` of a golden set. Coverage of a log is
+the share of its labelled lines among the first N distinct lines that the evidence references, in its order;
+precision is the share of those lines that are labelled. Both are means over the logs. An item costs its
+claim and about 107 tokens, a further reference about 62 (measured on released packs); the evidence ends
+where a pack of `--budget` tokens would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentloop import tokens
+from agentloop.budget import Ledger
+from agentloop.clock import SystemClock
+from agentloop.config import Caps
+from agentloop.logs import analyse, log_drafts, segment
+from agentloop.request import Classification, CompressRequest, parse_request
+from agentloop.types import Corpus, Draft, FileKind, Memory, SourceFile
+
+ENVELOPE_TOKENS, ITEM_TOKENS, REF_TOKENS = 330, 107, 62
+NOISE_LINES = 400
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A failed log with its labelled lines and its passing twin."""
+
+    name: str
+    text: str
+    gold: frozenset[int]
+    passing: str
+
+
+def load(golden: Path) -> list[Labelled]:
+    """The logs of a golden set, in its order."""
+    texts = {row["id"]: row["text"] for row in _rows((golden / "corpus.jsonl").read_text("utf-8"))}
+    twins = {
+        row["id"]: row["text"]
+        for row in _rows(gzip.open(golden / "pass_logs.jsonl.gz", "rt", encoding="utf-8").read())
+    }
+    logs = []
+    for row in _rows((golden / "questions.jsonl").read_text("utf-8")):
+        ranges = [entry.rsplit(":", 1)[1].split("-") for entry in row["gold"]]
+        gold = frozenset(n for a, b in ranges for n in range(int(a), int(b) + 1))
+        logs.append(Labelled(row["group"], texts[row["log"]], gold, twins.get(row["pass_log"], "")))
+    return logs
+
+
+def _rows(text: str) -> Iterator[dict]:
+    return (json.loads(line) for line in text.split("\n") if line.strip())
+
+
+def with_noise(log: Labelled) -> Labelled:
+    """The log with ordinary lines of its own beginning, before any labelled line, appended."""
+    lines = log.text.split("\n")
+    ordinary = lines[: min(log.gold) - 1] or lines
+    noise = list(itertools.islice(itertools.cycle(ordinary), NOISE_LINES))
+    return Labelled(log.name, "\n".join([*lines, *noise]), log.gold, log.passing)
+
+
+def source(text: str, index: int = 0) -> SourceFile:
+    """A log in memory as discovery would hand it over."""
+    data = text.encode()
+    return SourceFile(
+        index, f"in{index + 1}", "fail.log", FileKind.LOG, "", "text/plain", len(data), "sha256:" + "0" * 64,
+        Classification.INTERNAL, Memory(data),
+    )  # fmt: skip
+
+
+def evidence(log: Labelled, *, baseline: bool, budget: int) -> list[Draft]:
+    """The drafts that fit a pack of `budget` tokens."""
+    files = (source(log.text), source(log.passing, 1)) if baseline else (source(log.text),)
+    request: CompressRequest = parse_request(
+        {
+            "task_type": "summarize_logs",
+            "input_refs": [{"type": "log", "uri": "fail.log"}],
+            "task_params": {"query": "Which lines show the root cause of the failure?"},
+        }
+    )
+    drafts = log_drafts(
+        Corpus((), files, ()), files[:1], request, Ledger(SystemClock()), baseline_files=files[1:]
+    )
+    spent, kept = ENVELOPE_TOKENS, []
+    for draft in drafts:
+        spent += tokens.count(draft.claim) + ITEM_TOKENS + REF_TOKENS * (len(draft.places) - 1)
+        if spent > budget:
+            break
+        kept.append(draft)
+    return kept
+
+
+def referenced(drafts: list[Draft], limit: int) -> list[int]:
+    """The first `limit` distinct lines in order of the evidence."""
+    seen: dict[int, None] = {}
+    for draft in drafts:
+        for place in draft.places:
+            for line in range(place.line_start, place.line_end + 1):
+                if len(seen) < limit:
+                    seen[line] = None
+    return list(seen)
+
+
+def mean(values: list[float]) -> float:
+    """The mean, 0 of nothing."""
+    return sum(values) / max(1, len(values))
+
+
+def report(logs: list[Labelled], title: str, *, baseline: bool, budget: int, detail: bool) -> None:
+    """Print coverage and precision of the evidence and of `tail`."""
+    ours: dict[int, list[tuple[float, float]]] = {60: [], 200: []}
+    tails: dict[int, list[tuple[float, float]]] = {60: [], 200: []}
+    first: list[float] = []
+    for log in logs:
+        drafts = evidence(log, baseline=baseline, budget=budget)
+        top = set(referenced(drafts[:1], 400))
+        first.append(float(bool(top & log.gold)))
+        count = log.text.count("\n") + (not log.text.endswith("\n"))
+        for limit in (60, 200):
+            lines = referenced(drafts, limit)
+            tail = range(max(1, count - limit + 1), count + 1)
+            for into, found in ((ours, set(lines)), (tails, set(tail))):
+                hit = len(found & log.gold)
+                into[limit].append((hit / len(log.gold), hit / max(1, len(found))))
+        if detail:
+            (c60, p60), (c200, _) = ours[60][-1], ours[200][-1]
+            best = min(1.0, 60 / len(log.gold))
+            print(f"  {log.name:32s} cov60 {c60:.2f}/{best:.2f} prec60 {p60:.2f} cov200 {c200:.2f} first {first[-1]:.0f}"
+                  f" items {len(drafts)}")  # fmt: skip
+    for name, rows in (("evidence", ours), ("tail", tails)):
+        told = "  ".join(
+            f"@{limit}: coverage {mean([c for c, _ in rows[limit]]):.3f} precision {mean([p for _, p in rows[limit]]):.3f}"
+            for limit in (60, 200)
+        )
+        extra = f"  labelled line in the first item {mean(first):.2f}" if name == "evidence" else ""
+        print(f"{title:14s} n={len(logs):2d} {name:9s}{told}{extra}")
+
+
+def quality(args: argparse.Namespace) -> None:
+    """All lanes over a golden set."""
+    logs = load(args.golden)
+    if args.half != "all":
+        logs = logs[int(args.half == "odd") :: 2]
+    noisy = [with_noise(log) for log in logs]
+    options = {"budget": args.budget, "detail": args.detail}
+    report(logs, "plain", baseline=False, **options)
+    report(noisy, "noise", baseline=False, **options)
+    report(logs, "twin", baseline=True, **options)
+    report(noisy, "noise+twin", baseline=True, **options)
+
+
+def speed(args: argparse.Namespace) -> None:
+    """Seconds and peak memory to segment and to analyse one log from disk."""
+
+    class OnDisk:
+        def __init__(self, path: Path) -> None:
+            self.file, self.size = path.open("rb"), path.stat().st_size
+
+        def read(self, start: int, end: int) -> bytes:
+            self.file.seek(start)
+            return self.file.read(end - start)
+
+    content = OnDisk(args.log)
+    file = SourceFile(
+        0, "in1", args.log.name, FileKind.LOG, "", "text/plain", content.size, "sha256:" + "0" * 64,
+        Classification.INTERNAL, content,
+    )  # fmt: skip
+    for name, work in (
+        ("segment", lambda: segment(file, Ledger(SystemClock()), Caps())),
+        ("analyse", lambda: analyse(file).lines),
+    ):
+        started = time.perf_counter()
+        made = len(work())
+        spent = time.perf_counter() - started
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{name}: {content.size / 1e6:.0f} MB in {spent:.1f} s, {content.size / 1e6 / spent:.0f} MB/s,"
+              f" {made} kept, peak {peak:.0f} MB")  # fmt: skip
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    scored = commands.add_parser("quality")
+    scored.add_argument("golden", type=Path)
+    scored.add_argument("--half", choices=("all", "even", "odd"), default="all")
+    scored.add_argument("--budget", type=int, default=2000)
+    scored.add_argument("--detail", action="store_true")
+    scored.set_defaults(run=quality)
+    timed = commands.add_parser("speed")
+    timed.add_argument("log", type=Path)
+    timed.set_defaults(run=speed)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
