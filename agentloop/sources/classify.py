@@ -46,8 +46,9 @@ _GENERATED_NAME = re.compile(
     re.IGNORECASE,
 )
 _LOG_NAME = re.compile(
-    r"\.log(?:[._-]?[\dA-Za-z-]*\d[\dA-Za-z-]*)?$|(?:^|[._-])(?:build|test|job|ci|console|syslog|stdout|stderr|messages)"
-    r"[-_.]?(?:output|log|out|err)?(?:\.txt|\.out|\.err)?$|(?:^|[._-])logs?(?:[._-].*)?\.(?:txt|out)$|\.(?:stdout|stderr)$",
+    r"\.log(?:[._-][\dA-Za-z-]*\d[\dA-Za-z-]*)?$|(?:^|[._-])logs?(?:[._-].*)?\.(?:txt|out)$|\.(?:stdout|stderr)$|"
+    r"(?:^|[._-])(?:build|test|pytest|job|ci|console)[-_.]?(?:output|log)(?:\.txt|\.out|\.err)?$|"
+    r"^(?:syslog|messages|stdout|stderr|dmesg)(?:\.\d+)?$",
     re.IGNORECASE,
 )
 _GENERATED_TEXT = re.compile(

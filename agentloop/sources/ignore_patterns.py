@@ -175,49 +175,36 @@ def _lazy(star: _Star, one: bytes) -> bytes:
 
 def _bracket(pattern: bytes, start: int, slashes: bool) -> tuple[bytes, int] | None:
     """The expression of `[…]` at `start` and the offset behind it; None where it never matches."""
-    at, end = start + 1, len(pattern)
-    negated = at < end and pattern[at] in b"!^"
+    at = start + 1
+    negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
     members: list[bytes] = []
-    first, before = True, -1  # `before` is the byte that a `-` may make a range from
-    while True:
-        if at >= end:
-            return None
-        char = pattern[at]
-        if char == 0x5D and not first:
-            break
-        first = False
-        if char == 0x2D and before >= 0 and at + 1 < end and pattern[at + 1] != 0x5D:
-            at += 1
-            if pattern[at] == 0x5C:
-                at += 1
-                if at >= end:
-                    return None
-            if before <= pattern[at]:
-                members.append(_byte(before) + b"-" + _byte(pattern[at]))
-            before = -1
-            at += 1
-        elif pattern[at : at + 2] == b"[:":
+    opened, before = at, -1  # `before` is the byte that a `-` may make a range from
+    while at == opened or pattern[at : at + 1] != b"]":
+        if pattern[at : at + 2] == b"[:":
             named = _named_class(pattern, at)
             if named is None:
                 return None
-            if named[0]:
-                members.append(named[0])
-                before = -1
-            else:
-                before = 0x5B
-                members.append(_byte(before))
-            at = named[1]
-        else:
-            if char == 0x5C:
-                at += 1
-                if at >= end:
-                    return None
-                char = pattern[at]
+            members.append(named[0] or _byte(0x5B))
+            before, at = -1 if named[0] else 0x5B, named[1]
+            continue
+        ranged = pattern[at : at + 1] == b"-" and before >= 0 and pattern[at + 1 : at + 2] != b"]"
+        member = _member(pattern, at + 1 if ranged else at)
+        if member is None:
+            return None
+        char, at = member
+        if not ranged:
             members.append(_byte(char))
-            before = char
-            at += 1
+        elif before <= char:
+            members.append(_byte(before) + b"-" + _byte(char))
+        before = -1 if ranged else char
     return _set(members, negated, slashes), at + 1
+
+
+def _member(pattern: bytes, at: int) -> tuple[int, int] | None:
+    """The byte at `at`, a backslash before it skipped, and the offset behind; None at the pattern's end."""
+    at += pattern[at : at + 1] == b"\\"
+    return (pattern[at], at + 1) if at < len(pattern) else None
 
 
 def _named_class(pattern: bytes, at: int) -> tuple[bytes, int] | None:

@@ -15,7 +15,8 @@ haskell hs lhs | ocaml ml mli | erlang erl hrl | elixir ex exs | elm elm | racke
 lisp lisp el cl | bash sh bash zsh ksh bats | fish fish | powershell ps1 psm1 psd1 | batch bat cmd | vim vim
 sql sql ddl dml psql | graphql graphql gql | proto proto | thrift thrift | solidity sol | wat wat
 css css | scss scss sass less | heex heex | embedded_template erb ejs
-gotmpl tmpl gotmpl | jinja2 j2 jinja jinja2 | fortran f f77 f90 f95 f03 f08 for | pascal pas pp | ada adb ads | cobol cob cbl | asm s asm nasm | cmake cmake
+gotmpl tmpl gotmpl | jinja2 j2 jinja jinja2
+fortran f f77 f90 f95 f03 f08 for | pascal pas pp | ada adb ads | cobol cob cbl | asm s asm nasm | cmake cmake
 nix nix | hcl hcl tf tfvars | starlark bzl star | jsonnet jsonnet libsonnet | dtd dtd | make mk mak
 just just
 """
@@ -25,8 +26,8 @@ typst typ
 """
 _DATA = """
 json json geojson webmanifest har | jsonc jsonc code-workspace | json5 json5 | jsonl jsonl ndjson
-yaml yaml yml | toml toml | ini ini cfg conf inf desktop | properties properties | xml xml xsd xsl xslt svg plist resx
-xml csproj vcxproj fsproj props targets wsdl rng pom | po po pot | kdl kdl | env env | csv csv | tsv tsv tab
+yaml yaml yml | toml toml | ini ini cfg conf inf desktop | properties properties | xml xml xsd xsl xslt svg plist
+xml resx csproj vcxproj fsproj props targets wsdl rng pom | po po pot | kdl kdl | env env | csv csv | tsv tsv tab
 """
 _DOCUMENT = "html html htm xhtml | pdf pdf | docx docx | notebook ipynb | eml eml | mbox mbox"
 

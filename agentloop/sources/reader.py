@@ -73,7 +73,8 @@ class Reader:
             if limit > self.caps.max_file_bytes and status.st_size > self.caps.stream_log_bytes:
                 file, keep = self._stream(folder, name, fd, status), True
                 return file
-            return self._hold(folder, name, guessed, fd, status, limit)
+            data, status = self._bytes(fd, status, limit)
+            return self.held(folder, name, guessed, data, status.st_mtime_ns)
         finally:
             if not keep:
                 os.close(fd)
@@ -103,19 +104,17 @@ class Reader:
     def streamed(self, folder: str, name: str, content: Content, mtime_ns: int, digest: str) -> SourceFile:
         """A large log whose bytes stay where they are."""
         found = Class(FileKind.LOG, "log", "text/x-log", frozenset())
-        return self._file(folder, name, found, content, mtime_ns, digest, None)
+        path = f"{folder}/{name}" if folder else name
+        return self._file(path, found, content, mtime_ns=mtime_ns, digest=digest)
 
-    def _hold(
-        self, folder: str, name: str, guessed: NameGuess, fd: int, status: os.stat_result, limit: int
-    ) -> SourceFile:
+    def _bytes(self, fd: int, status: os.stat_result, limit: int) -> tuple[bytes, os.stat_result]:
         if status.st_size > self.allowance.bytes:
             raise Refused(SkipReason.BYTE_LIMIT)
         if status.st_size > 16 * SNIFF_BYTES:
             head = os.pread(fd, SNIFF_BYTES, 0)
             if looks_binary(head) and not utf16.wide_encoding(head):
                 raise Refused(SkipReason.BINARY)
-        data, status = read_stable(fd, status, limit)
-        return self.held(folder, name, guessed, data, status.st_mtime_ns)
+        return read_stable(fd, status, limit)
 
     def held(self, folder: str, name: str, guessed: NameGuess, data: bytes, mtime_ns: int) -> SourceFile:
         """A file whose bytes are in memory.
@@ -134,7 +133,8 @@ class Reader:
         self.allowance.bytes -= len(data)
         digest = "sha256:" + sha256(data).hexdigest()
         found = self._hinted(found, guessed)
-        return self._file(folder, name, found, Memory(data), mtime_ns, digest, derived)
+        path = f"{folder}/{name}" if folder else name
+        return self._file(path, found, Memory(data), mtime_ns=mtime_ns, digest=digest, derived=derived)
 
     def _hinted(self, found: Class, guessed: NameGuess) -> Class:
         """What the caller's `type` adds where the name leaves it open."""
@@ -144,18 +144,17 @@ class Reader:
 
     def _file(
         self,
-        folder: str,
-        name: str,
+        path: str,
         found: Class,
         content: Content,
+        *,
         mtime_ns: int,
         digest: str,
-        derived: Derived | None,
+        derived: Derived | None = None,
     ) -> SourceFile:
         self.allowance.files -= 1
         index = self.allowance.next_index
         self.allowance.next_index += 1
-        path = f"{folder}/{name}" if folder else name
         return SourceFile(
             index=index,
             input_id=self.input_id,

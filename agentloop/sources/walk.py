@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentloop.sources import git_meta
 from agentloop.sources.ignore import MAX_IGNORE_BYTES, IgnoreStack, parse_ignore
@@ -54,16 +54,23 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True)
+class _Rules:
+    """What holds in a folder: git's rules, ours, the work tree it is in. `dropped`: only tracked files count."""
+
+    git: IgnoreStack = IgnoreStack()
+    own: IgnoreStack = IgnoreStack()
+    repository: Repository | None = None
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Folder:
-    """One open folder of the walk and the rules that hold in it. `dropped`: only tracked files count."""
+    """One open folder of the walk."""
 
     path: str
     fd: int
     entries: Iterator[os.DirEntry[str]]
-    git: IgnoreStack
-    own: IgnoreStack
-    repository: Repository | None
-    dropped: bool
+    rules: _Rules
 
 
 @dataclass(slots=True)
@@ -86,7 +93,7 @@ class Walk:
 
     def files(self) -> Iterator[Found]:
         """Regular files that no rule excludes, in the order of their paths."""
-        stack = [self._enter("", os.dup(self.root_fd), IgnoreStack(), IgnoreStack(), None, False)]
+        stack = [self._enter("", os.dup(self.root_fd), _Rules())]
         try:
             while stack:
                 folder = stack[-1]
@@ -114,10 +121,10 @@ class Walk:
             self.stop(SkipReason.FILE_LIMIT)
             return None
         is_dir, is_file, is_link = _type_of(entry)
-        if name in VCS_DIRS:
+        if name in VCS_DIRS and (is_dir or name == ".git"):
             self.exclude(path, SkipReason.VCS, "", is_dir)
             return None
-        ignored, dropped = self._ignored(folder, os.fsencode(path), os.fsencode(name), is_dir)
+        ignored, dropped = self._ignored(folder.rules, os.fsencode(path), os.fsencode(name), is_dir)
         if ignored:
             self.exclude(path, SkipReason.IGNORED, "", is_dir)
         elif is_link:
@@ -132,14 +139,14 @@ class Walk:
             return self._descend(name, path, folder, dropped)
         return None
 
-    def _ignored(self, folder: _Folder, path: bytes, name: bytes, is_dir: bool) -> tuple[bool, bool]:
+    def _ignored(self, rules: _Rules, path: bytes, name: bytes, is_dir: bool) -> tuple[bool, bool]:
         """Whether the entry is left out, and whether only tracked files below it count."""
-        own = folder.own.decide(path, name, is_dir)
+        own = rules.own.decide(path, name, is_dir)
         if own is not None:
             return own, False
-        if not (folder.dropped or folder.git.decide(path, name, is_dir)):
+        if not (rules.dropped or rules.git.decide(path, name, is_dir)):
             return False, False
-        tracked = folder.repository is not None and folder.repository.tracks(path + b"/" if is_dir else path)
+        tracked = rules.repository is not None and rules.repository.tracks(path + b"/" if is_dir else path)
         return not tracked, is_dir and tracked
 
     def _descend(self, name: str, path: str, folder: _Folder, dropped: bool) -> _Folder | None:
@@ -148,36 +155,35 @@ class Walk:
         except Refused as exc:
             self.exclude(path, exc.reason, exc.detail, True)
             return None
-        return self._enter(path, fd, folder.git, folder.own, folder.repository, dropped)
+        return self._enter(path, fd, replace(folder.rules, dropped=dropped))
 
-    def _enter(
-        self,
-        path: str,
-        fd: int,
-        git: IgnoreStack,
-        own: IgnoreStack,
-        repository: Repository | None,
-        dropped: bool,
-    ) -> _Folder:
+    def _enter(self, path: str, fd: int, rules: _Rules) -> _Folder:
         """List a folder and add its ignore files; a repository below starts with rules of its own."""
         entries = self._list(path, fd)
         names = {entry.name for entry in entries}
         base = os.fsencode(path) + b"/" if path else b""
         if ".git" in names:
-            found = git_meta.find_git(self.root, self.root_fd, path)
-            if found:
-                repository = Repository(self.root_fd, path, found)
-                self.repositories.append(repository)
-                excludes = git_meta.read_below(self.root_fd, f"{found.common}/info/exclude", MAX_IGNORE_BYTES)
-                git, dropped = IgnoreStack().push(parse_ignore(excludes or b"", base)), False
-            elif git_meta.git_outside(self.root, self.root_fd, path):
-                self.outside.append(path)
-                git, repository, dropped = IgnoreStack(), None, False
+            rules = self._repository_rules(path, base, rules)
         if ".gitignore" in names:
-            git = git.push(parse_ignore(_small_file(fd, ".gitignore"), base))
+            git = rules.git.push(parse_ignore(_small_file(fd, ".gitignore"), base))
+            rules = replace(rules, git=git)
         if ".agentloopignore" in names:
-            own = own.push(parse_ignore(_small_file(fd, ".agentloopignore"), base))
-        return _Folder(path, fd, iter(entries), git, own, repository, dropped)
+            own = rules.own.push(parse_ignore(_small_file(fd, ".agentloopignore"), base))
+            rules = replace(rules, own=own)
+        return _Folder(path, fd, iter(entries), rules)
+
+    def _repository_rules(self, path: str, base: bytes, rules: _Rules) -> _Rules:
+        found = git_meta.find_git(self.root, self.root_fd, path)
+        if found:
+            repository = Repository(self.root_fd, path, found)
+            self.repositories.append(repository)
+            excludes = git_meta.read_below(self.root_fd, f"{found.common}/info/exclude", MAX_IGNORE_BYTES)
+            git = IgnoreStack().push(parse_ignore(excludes or b"", base))
+            return _Rules(git, rules.own, repository)
+        if git_meta.git_outside(self.root, self.root_fd, path):
+            self.outside.append(path)
+            return _Rules(own=rules.own)
+        return rules
 
     def _list(self, path: str, fd: int) -> list[os.DirEntry[str]]:
         entries: list[os.DirEntry[str]] = []
