@@ -1,0 +1,1 @@
+"""Real test failures, made by changing one thing in a published package and running its own tests."""
