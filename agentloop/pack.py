@@ -258,6 +258,38 @@ def short_hash(digest: str) -> str:
     return digest[: len("sha256:") + SHORT_HASH_DIGITS]
 
 
+OWN_VALUE = "00000000"
+
+
+def final_pack_tokens(content: dict[str, Any]) -> int:
+    """Tokens of a released pack: canonical JSON without provenance, the count's own value as `00000000`."""
+    from agentloop import tokens
+
+    bare = {key: value for key, value in content.items() if key != "provenance"}
+    budget = {**bare["payload"]["budget"], "final_pack_tokens": OWN_VALUE}
+    text = canonical({**bare, "payload": {**bare["payload"], "budget": budget}})
+    return tokens.count(
+        text.replace(f'"final_pack_tokens":"{OWN_VALUE}"', f'"final_pack_tokens":{OWN_VALUE}')
+    )
+
+
+HASH_FIELDS = frozenset({"content_hash", "chunk_hash", "text_hash"})
+
+
+def with_short_hashes(value: Any) -> Any:
+    """JSON values with the hashes of refs cut to what a released pack carries."""
+    if isinstance(value, dict):
+        return {
+            key: short_hash(member)
+            if key in HASH_FIELDS and isinstance(member, str)
+            else with_short_hashes(member)
+            for key, member in value.items()
+        }
+    if isinstance(value, list):
+        return [with_short_hashes(member) for member in value]
+    return value
+
+
 def schema_ref(ref: InputRef, content_hash: str) -> str:
     """An input as `input_scope.source_refs` names it."""
     return f"{ref.type}:{short_hash(content_hash)}"

@@ -1,1 +1,6 @@
-"""Stage 7: claims from spans, and the pack that carries them."""
+"""Stage 7: claims from ranked candidates, and the pack that carries them."""
+
+from agentloop.compress.build import BuiltPack, build_pack
+from agentloop.compress.claims import draft_claims
+
+__all__ = ["BuiltPack", "build_pack", "draft_claims"]

@@ -1,0 +1,199 @@
+"""Claims about code: the symbol, its signature, what it says it does, and the lines that decide."""
+
+from __future__ import annotations
+
+import re
+
+from agentloop.compress.region import Region, chunk_region, place_of, quotable, span_region
+from agentloop.compress.terms import Question
+from agentloop.compress.wording import Claim, clip, one_line
+from agentloop.index.symbols import SymbolParser
+from agentloop.pack import MAX_REF_LINES
+from agentloop.redact_injection import instruction_like
+from agentloop.types import Candidate, Chunk, Corpus, Place, Span, Symbol, Trait
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|\n\s*\n")
+_TRIVIAL = re.compile(
+    r"^[\s{}()\[\];,]*$|^\s*(?:else|try|finally|end|pass|break|fi|done|\"\"\"|''')\s*[:{]?\s*$"
+)
+_COMMENT = re.compile(r"^\s*(?:#|//|/\*|\*|--|;|%)")
+_RETURN = re.compile(r"^\s*(?:return|yield|raise|throw)\b")
+CONTEXT_LINES = 12  # around the decisive line of a definition that is longer than a ref may be
+
+
+def code_claim(
+    candidate: Candidate, corpus: Corpus, chunks: list[Chunk], question: Question, parser: SymbolParser
+) -> Claim | None:
+    """What a candidate of a code file shows, or None when it holds nothing but blank lines."""
+    chunk = chunks[candidate.chunk]
+    focus: Span | Chunk = candidate.focus[0] if candidate.focus else chunk
+    file = corpus.files[chunk.file]
+    matched = quotable(chunk_region(corpus, chunk))
+    symbol = candidate.symbol or parser.enclosing(file, focus.byte_start, focus.byte_end)
+    if symbol is None:
+        best = decisive_line(matched, question, frozenset(), skip=frozenset())
+        if best is not None:
+            symbol = parser.enclosing(file, matched.lines[best].byte_start, matched.lines[best].byte_end)
+    if symbol is None:
+        return _plain(candidate, corpus, matched, question)
+    whole = quotable(span_region(corpus, chunk.file, _span(symbol)))
+    return _definition(symbol, whole, _within(matched, symbol), corpus, question, file.traits)
+
+
+def _definition(
+    symbol: Symbol,
+    whole: Region,
+    matched: range | None,
+    corpus: Corpus,
+    question: Question,
+    traits: frozenset[Trait],
+) -> Claim:
+    name = qualified(symbol)
+    head = _head(symbol, name)
+    doc = "" if instruction_like(symbol.doc) else first_sentence(symbol.doc)
+    told = question.held(f"{head} {doc}")
+    known = _head_lines(symbol, whole)
+    best = decisive_line(whole, question, told, skip=known, inside=matched)
+    if best is None and not doc:
+        best = _telling_line(whole, known)
+    parts = [head]
+    if doc:
+        parts.append(f": {doc}")
+    if best is not None:
+        line = whole.lines[best]
+        parts.append(f"{';' if doc else ':'} L{line.number}: {one_line(line.text)}")
+    if len(whole.lines) <= MAX_REF_LINES:
+        place = place_of(corpus, whole, 0, len(whole.lines) - 1)
+        others: tuple[Place, ...] = ()
+    else:
+        place, others = _long(whole, best, matched, corpus)
+    kind = "test" if Trait.TEST in traits else symbol.kind or "code"
+    lines = symbol.line_end - symbol.line_start + 1
+    derived = f"{symbol.kind or 'symbol'} {name}, {lines} line{'s' if lines > 1 else ''}"
+    return Claim(kind, "".join(parts), (place, *others), derived, symbol)
+
+
+def _long(
+    whole: Region, best: int | None, matched: range | None, corpus: Corpus
+) -> tuple[Place, tuple[Place, ...]]:
+    """Of a definition longer than a ref: the lines around the decisive one, then its head."""
+    head = place_of(corpus, whole, 0, min(CONTEXT_LINES, len(whole.lines)) - 1)
+    if best is None and matched is None:
+        return head, ()
+    if best is not None:
+        first, last = max(0, best - CONTEXT_LINES), min(len(whole.lines) - 1, best + CONTEXT_LINES)
+    else:
+        assert matched is not None  # noqa: S101 - tested above
+        first, last = matched.start, min(matched.stop - 1, matched.start + MAX_REF_LINES - 1)
+    place = place_of(corpus, whole, first, last)
+    return (place, ()) if first < CONTEXT_LINES else (place, (head,))
+
+
+def _plain(candidate: Candidate, corpus: Corpus, region: Region, question: Question) -> Claim | None:
+    """Code outside any definition: its decisive lines."""
+    best = decisive_line(region, question, frozenset(), skip=frozenset())
+    if best is None:
+        best = next((n for n, line in enumerate(region.lines) if not _TRIVIAL.match(line.text)), None)
+    if best is None:
+        return None
+    first, last = block_around(region, best, MAX_REF_LINES // 2)
+    line = region.lines[best]
+    more = decisive_line(region, question, question.held(line.text), skip=frozenset({best}))
+    text = f"L{line.number}: {one_line(line.text)}"
+    if more is not None and first <= more <= last:
+        text += f"; L{region.lines[more].number}: {one_line(region.lines[more].text)}"
+    kind = "test" if Trait.TEST in corpus.files[region.file].traits else "code"
+    return Claim(
+        kind,
+        text,
+        (place_of(corpus, region, first, last),),
+        f"code outside any definition, {last - first + 1} lines",
+    )
+
+
+def decisive_line(
+    region: Region,
+    question: Question,
+    told: frozenset[str],
+    skip: frozenset[int],
+    inside: range | None = None,
+) -> int | None:
+    """Index of the line that adds most of the question to what is told; code beats comments, first wins.
+
+    None when no line adds anything.
+    """
+    best, best_score = None, 0.0
+    for n in inside or range(len(region.lines)):
+        text = region.lines[n].text
+        if n in skip or _TRIVIAL.match(text):
+            continue
+        new = question.held(text) - told
+        if not new:
+            continue
+        score = question.score(text, told) * (0.8 if _COMMENT.match(text) else 1.0)
+        if score > best_score:
+            best, best_score = n, score
+    return best
+
+
+def _telling_line(whole: Region, known: frozenset[int]) -> int | None:
+    """What a definition without words does: its first `return`, else its first line of code."""
+    body = [n for n, line in enumerate(whole.lines) if n not in known and not _TRIVIAL.match(line.text)]
+    body = [n for n in body if not _COMMENT.match(whole.lines[n].text)]
+    returns = [n for n in body if _RETURN.match(whole.lines[n].text)]
+    return (returns or body or [None])[0]
+
+
+def block_around(region: Region, best: int, most: int) -> tuple[int, int]:
+    """First and last line of the run without blank lines around a line, at most `most` lines each way."""
+    first = last = best
+    while first > 0 and best - first < most and region.lines[first - 1].text.strip():
+        first -= 1
+    while last + 1 < len(region.lines) and last - best < most and region.lines[last + 1].text.strip():
+        last += 1
+    return first, last
+
+
+def first_sentence(doc: str) -> str:
+    """The first sentence of a docstring or comment, on one line."""
+    text = doc.strip().strip("\"'*/#").strip()
+    return one_line(_SENTENCE_END.split(text, maxsplit=1)[0]) if text else ""
+
+
+def qualified(symbol: Symbol) -> str:
+    """`Parent.name`, or the name alone."""
+    return f"{symbol.parent}.{symbol.name}" if symbol.parent else symbol.name
+
+
+def _head(symbol: Symbol, name: str) -> str:
+    """The signature under its qualified name."""
+    signature = one_line(symbol.signature).rstrip("{: ")
+    if not signature:
+        return f"{symbol.kind} {name}".strip()
+    if symbol.parent and name not in signature:
+        return f"{name}: {signature}" if symbol.name not in signature else _qualify(signature, symbol)
+    return signature
+
+
+def _qualify(signature: str, symbol: Symbol) -> str:
+    pattern = re.compile(rf"(?<![\w.]){re.escape(symbol.name)}(?!\w)")
+    return pattern.sub(lambda _: qualified(symbol), signature, count=1)
+
+
+def _head_lines(symbol: Symbol, whole: Region) -> frozenset[int]:
+    """Lines that the signature and the doc already tell."""
+    told = clip(f"{symbol.signature} {symbol.doc}", 4000)
+    return frozenset(
+        n for n, line in enumerate(whole.lines) if line.text.strip() and line.text.strip() in told
+    )
+
+
+def _span(symbol: Symbol) -> Span:
+    return Span(symbol.byte_start, symbol.byte_end, symbol.line_start, symbol.line_end)
+
+
+def _within(matched: Region, symbol: Symbol) -> range | None:
+    """The matched lines as indexes of the symbol's lines; None when they are not inside it."""
+    first = max(matched.lines[0].number, symbol.line_start) - symbol.line_start
+    last = min(matched.lines[-1].number_end, symbol.line_end) - symbol.line_start
+    return range(first, last + 1) if first <= last else None

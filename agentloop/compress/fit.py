@@ -1,0 +1,234 @@
+"""Fitting a pack to its budgets: what leaves, in which shape, and what a budget that is too small needs.
+
+Order: every item is bounded by `per_chunk_compression_budget`; lower-ranked items are dropped until the
+pack is within `final_evidence_pack_budget` and, with provenance and the overhead of a tool response, within
+`remote_model_context_budget`. Examples in `coverage` shrink before any item is dropped. The first items may
+be rich (longer claims, more refs), the rest are lean, so that a small budget still holds many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentloop import tokens
+from agentloop.compress.accounts import PROVENANCE_TOKENS
+from agentloop.compress.coverage import most_examples
+from agentloop.compress.items import Prepared, shape
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.pack import (
+    SCHEMA_NAMES,
+    SCHEMA_VERSION,
+    BudgetAccount,
+    Coverage,
+    EvidenceItem,
+    InputScope,
+    Pack,
+    PackWarning,
+    Payload,
+    Provenance,
+    QualitySignals,
+    Retrieval,
+    final_pack_tokens,
+    to_json,
+    with_short_hashes,
+)
+from agentloop.request import CompressRequest, Constraints
+from agentloop.types import Corpus
+
+RESPONSE_OVERHEAD_TOKENS = 64  # the frame of an MCP or HTTP tool response around a pack
+LEAN_CLAIM_TOKENS = 45
+RICH_CLAIM_TOKENS = 110
+RICH_ITEMS = 3  # so many of the first items may be rich from the start ...
+RICH_SHARE = 4  # ... while they take no more than a quarter of the budget beyond their lean form
+LEAN_REFS = 1
+RICH_REFS = 3
+MAX_EXAMPLES = 12
+FIRST_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Everything of a payload but its items."""
+
+    request: CompressRequest
+    query: str
+    scope: InputScope
+    retrieval: Retrieval
+    coverage: Coverage
+    warnings: tuple[PackWarning, ...]
+    retrieved_tokens: int
+    policy_mode: str
+    quality: QualitySignals
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A payload within its budgets, and how many items it had no room for."""
+
+    schema_name: str
+    payload: Payload
+    quality: QualitySignals
+    trimmed: int
+
+    def pack(self, provenance: Provenance) -> Pack:
+        """The whole envelope."""
+        return Pack(
+            schema_name=self.schema_name,
+            schema_version=SCHEMA_VERSION,
+            payload=self.payload,
+            evidence_refs=tuple(item.id for item in self.payload.evidence),
+            quality_signals=self.quality,
+            provenance=provenance,
+        )
+
+    def content(self) -> dict[str, Any]:
+        """The released form without provenance: what `final_pack_tokens` counts."""
+        empty = Provenance(agentloop="", created="", seconds=0, pack_id="")
+        content: dict[str, Any] = with_short_hashes(to_json(self.pack(empty)))
+        del content["provenance"]
+        return content
+
+
+Frame = Callable[[int, int, int], Envelope]
+"""The envelope for so many items, examples a reason, and trimmed items."""
+
+
+def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, corpus: Corpus) -> Fitted:
+    """The largest pack within the budgets.
+
+    Raises:
+        AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED; `details.least` is the
+            smallest budget that would do.
+    """
+    limit, code, name = _limit(constraints)
+    per_item = constraints.per_chunk_compression_budget
+    lean = [shape(p, n, LEAN_CLAIM_TOKENS, LEAN_REFS, per_item) for n, p in enumerate(prepared, 1)]
+    _check_items(lean, per_item)
+    items = _choose(prepared, lean, limit - _overhead(frame, len(prepared)), per_item)
+    while True:
+        fitted = _with_examples(items, len(prepared), frame, limit, corpus)
+        if fitted is not None:
+            return fitted
+        last = len(items) - 1
+        if last < 0 or (last == 0 and items[0] == lean[0]):
+            break
+        if items[last] != lean[last]:
+            items = [*items[:last], lean[last]]
+        else:
+            items = items[:last]
+    least = _least(prepared, frame, per_item)
+    if least <= limit and prepared:
+        smallest = [shape(prepared[0], 1, 16, 1, per_item)]
+        fitted = _with_examples(smallest, len(prepared), frame, limit, corpus)
+        if fitted is not None:
+            return fitted
+    extra = 0 if code is ErrorCode.EVIDENCE_PACK_OVER_BUDGET else PROVENANCE_TOKENS + RESPONSE_OVERHEAD_TOKENS
+    raise AgentloopError(
+        code,
+        f"{name} is too small for one evidence item: it needs at least {least + extra} tokens.",
+        Stage.COMPRESSION,
+        {"budget": name, "least": least + extra},
+    )
+
+
+def _limit(constraints: Constraints) -> tuple[int, ErrorCode, str]:
+    """The tighter of the two budgets that bound the pack, and what to say when it is too tight."""
+    final = constraints.final_evidence_pack_budget
+    remote = constraints.remote_model_context_budget - PROVENANCE_TOKENS - RESPONSE_OVERHEAD_TOKENS
+    if remote < final:
+        return remote, ErrorCode.REMOTE_CONTEXT_BUDGET_EXCEEDED, "remote_model_context_budget"
+    return final, ErrorCode.EVIDENCE_PACK_OVER_BUDGET, "final_evidence_pack_budget"
+
+
+def _check_items(lean: Sequence[EvidenceItem], per_item: int) -> None:
+    over = [item.tokens for item in lean if item.tokens > per_item]
+    if over:
+        raise AgentloopError(
+            ErrorCode.EVIDENCE_PACK_OVER_BUDGET,
+            f"per_chunk_compression_budget={per_item} is too small for an evidence item: it needs at least "
+            f"{max(over)} tokens.",
+            Stage.COMPRESSION,
+            {"budget": "per_chunk_compression_budget", "least": max(over)},
+        )
+
+
+def _overhead(frame: Frame, items: int) -> int:
+    """Tokens of the envelope with a few examples."""
+    return _payload([], 0, frame, FIRST_EXAMPLES, max(0, items - 1)).payload.budget.final_pack_tokens
+
+
+def _choose(
+    prepared: Sequence[Prepared], lean: Sequence[EvidenceItem], room: int, per_item: int
+) -> list[EvidenceItem]:
+    """Items in order while they fit: the first few rich, then lean ones, then room left makes more rich."""
+    id_cost = 6  # the id in evidence_refs and the comma
+    rich_room = room // RICH_SHARE
+    items: list[EvidenceItem] = []
+    used = 0
+    for n, item in enumerate(lean):
+        chosen = item
+        if n < RICH_ITEMS:
+            rich = shape(prepared[n], n + 1, RICH_CLAIM_TOKENS, RICH_REFS, per_item)
+            if rich.tokens - item.tokens <= rich_room:
+                rich_room -= rich.tokens - item.tokens
+                chosen = rich
+        if used + chosen.tokens + id_cost > room:
+            chosen = item
+        if used + chosen.tokens + id_cost > room:
+            break
+        used += chosen.tokens + id_cost
+        items.append(chosen)
+    for n in range(len(items)):
+        if items[n] is lean[n]:
+            rich = shape(prepared[n], n + 1, RICH_CLAIM_TOKENS, RICH_REFS, per_item)
+            if used + rich.tokens - items[n].tokens > room:
+                continue
+            used += rich.tokens - items[n].tokens
+            items[n] = rich
+    return items
+
+
+def _with_examples(
+    items: Sequence[EvidenceItem], total: int, frame: Frame, limit: int, corpus: Corpus
+) -> Fitted | None:
+    """The pack with as many examples as leave it within the limit, or None where even none do."""
+    high = min(MAX_EXAMPLES, most_examples(corpus))
+    for examples in range(high, -1, -1):
+        fitted = _payload(items, total - len(items), frame, examples, total - len(items))
+        if fitted.payload.budget.final_pack_tokens <= limit:
+            return fitted
+    return None
+
+
+def _payload(items: Sequence[EvidenceItem], trimmed: int, frame: Frame, examples: int, warned: int) -> Fitted:
+    around = frame(len(items), examples, warned)
+    account = BudgetAccount(
+        retrieved_chunk_tokens=around.retrieved_tokens,
+        compressed_tokens=sum(item.tokens for item in items),
+        final_pack_tokens=0,
+        remote_context_budget=around.request.constraints.remote_model_context_budget,
+        tokenizer=tokens.TOKENIZER,
+    )
+    payload = Payload(
+        query=around.query,
+        input_scope=around.scope,
+        retrieval=around.retrieval,
+        evidence=tuple(items),
+        coverage=around.coverage,
+        budget=account,
+        warnings=around.warnings,
+        policy_mode=around.policy_mode,
+    )
+    fitted = Fitted(SCHEMA_NAMES[around.request.task_type], payload, around.quality, trimmed)
+    counted = final_pack_tokens(fitted.content())
+    budget = account.model_copy(update={"final_pack_tokens": counted})
+    return Fitted(fitted.schema_name, payload.model_copy(update={"budget": budget}), around.quality, trimmed)
+
+
+def _least(prepared: Sequence[Prepared], frame: Frame, per_item: int) -> int:
+    """Tokens of the smallest pack: one lean item with a short claim, or none where there is no evidence."""
+    items = [shape(prepared[0], 1, 16, 1, per_item)] if prepared else []
+    trimmed = max(0, len(prepared) - 1)
+    return _payload(items, trimmed, frame, 0, trimmed).payload.budget.final_pack_tokens

@@ -1,0 +1,72 @@
+"""Claims about derived text: messages of a conversation, rows, pages."""
+
+from __future__ import annotations
+
+from agentloop.compress.prose import sentences
+from agentloop.compress.region import Region, place_of
+from agentloop.compress.terms import Question
+from agentloop.compress.wording import Claim, clip, one_line
+from agentloop.types import Corpus, Item
+
+MAX_CHARS = 420
+
+
+def record_claim(region: Region, corpus: Corpus, question: Question) -> Claim | None:
+    """Date, speaker and the sentences of the best record; the place is the whole run of records."""
+    derived = corpus.files[region.file].derived
+    if derived is None or not any(line.text.strip() for line in region.lines):
+        return None
+    ranked = sorted(
+        dict.fromkeys(line.item for line in region.lines),
+        key=lambda n: (-question.score(_text(region, n)), n),
+    )
+    best = ranked[0]
+    told = [_say(derived.items[best], _answer(region, best, question))]
+    held = question.held(_text(region, best))
+    for n in ranked[1:]:
+        more = question.held(_text(region, n)) - held
+        if more and sum(map(len, told)) < MAX_CHARS // 2:
+            told.append(_say(derived.items[n], _answer(region, n, question)))
+            held |= more
+            break
+    count = len(ranked)
+    item = derived.items[best]
+    who = "message" if item.speaker else "record"
+    summary = f"{who} run of {count}" if count > 1 else who
+    if item.timestamp:
+        summary += f", {item.timestamp}"
+    kind = "message" if item.speaker else "page" if item.page else "record"
+    return Claim(
+        kind,
+        clip(" / ".join(told), MAX_CHARS),
+        (place_of(corpus, region, 0, len(region.lines) - 1),),
+        f"{summary}, {len(held)} question terms",
+    )
+
+
+def _text(region: Region, item: int) -> str:
+    return "\n".join(line.text for line in region.lines if line.item == item)
+
+
+def _answer(region: Region, item: int, question: Question) -> str:
+    """The best sentence of an item, and the next ones while they are short."""
+    lines = [n for n, line in enumerate(region.lines) if line.item == item]
+    found = sentences(region, lines[0], lines[-1])
+    if not found:
+        return ""
+    best = max(range(len(found)), key=lambda n: (question.score(found[n].text), -n))
+    text = found[best].text
+    for sentence in found[best + 1 : best + 3]:
+        if len(text) + len(sentence.text) > MAX_CHARS // 2:
+            break
+        text += " " + sentence.text
+    return clip(text, MAX_CHARS)
+
+
+def _say(item: Item, text: str) -> str:
+    """`date speaker: text`; a speaker that the text already names is not repeated."""
+    date = item.timestamp[:10]
+    heading = item.heading or (f"p. {item.page}" if item.page else "")
+    speaker = "" if item.speaker and text.startswith(item.speaker) else item.speaker
+    lead = " ".join(part for part in (date, speaker or heading) if part)
+    return one_line(f"{lead}: {text}" if lead else text)

@@ -1,0 +1,77 @@
+"""Text that talks to a model: forged frame marks and orders to ignore, obey, send or reveal.
+
+A heuristic for flags and for keeping such text out of claims. It is not a defence by itself: tools reach
+nothing but a job's own chunks, whatever a text says.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+from agentloop.redact_controls import INVISIBLE
+
+_HIDDEN = re.compile(f"[{INVISIBLE}\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_FRAMES = re.compile(
+    r"<\s*/?\s*(?:untrusted|tool_?(?:result|response|output|call)|uploaded_?document|system|instructions?|assistant|"
+    r"function_(?:result|call)s?|document_?(?:content)?s?|retrieved|context|user_?(?:input|query)|search_results?)"
+    r"[\w:-]*\s*/?>|"
+    r"<\|[\w ]{2,40}\|>|<\|?(?:im_start|im_end|eot_id|start_header_id)\b|\[/?INST\]|<</?SYS>>|"
+    r"[<\-=]{3,}\s*/?(?:END|BEGIN|START)[ _](?:OF[ _])?(?:UNTRUSTED|TRUSTED|SYSTEM|USER|TOOL|CONTEXT|INSTRUCTIONS?)"
+    r"[\w _]*",
+    re.IGNORECASE,
+)
+_SYSTEM_LINE = re.compile(
+    r"^\W*(?:SYSTEM|ASSISTANT|DEVELOPER|System|Assistant)\s*(?:PROMPT|MESSAGE|NOTE|OVERRIDE|prompt|message)?\s*:",
+    re.MULTILINE,
+)
+_ORDERS = re.compile(
+    r"\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,30}\b(?:all|any|every|your|the|my|these|those|"
+    r"previous|prior|earlier|above|preceding|system)\b[^.\n]{0,30}\b(?:instruction|prompt|rule|direction|guideline|"
+    r"message|context|command|constraint|polic|training)\w*|"
+    r"\byou are now (?:a|an|in|the|my)\b|\bnew (?:system )?(?:instructions?|prompt)\s*:|"
+    r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show)\b[^.\n]{0,20}\b(?:the )?user\b|"
+    r"\btell the (?:user|human|reader)\b[^.\n]{0,60}\b(?:that|to)\b|"
+    r"\b(?:send|post|upload|exfiltrate|forward|leak|transmit)\b[^.\n]{0,60}(?:https?://|\bto (?:http|this url|my server))|"
+    r"\b(?:reveal|print|repeat|output|show)\b[^.\n]{0,20}\b(?:your|the) (?:system prompt|hidden prompt|instructions)\b|"
+    r"\b(?:as an? (?:ai|llm|language model|assistant)|(?:ai|llm) (?:agent|assistant|model)s?)\b[^.\n]{0,40}"
+    r"\b(?:must|should|shall|please|have to|are required)\b|"
+    r"\b(?:read|open|cat|fetch|print)\b[^.\n]{0,20}/etc/(?:passwd|shadow)\b|"
+    r"\bzignoruj\b[^.\n]{0,40}\b(?:instrukcj|polece)\w*|\bignorier\w*\b[^.\n]{0,40}\banweisung\w*|"
+    r"\bignore[zr]?\b[^.\n]{0,40}\binstructions? pr[ée]c[ée]dentes?\b|"
+    r"\bignor[ae]\w*\b[^.\n]{0,40}\binstrucciones\b|忽略[^。\n]{0,12}(?:指令|指示|说明)|以前の指示を無視|이전[^.\n]{0,8}(?:지시|명령)[^.\n]{0,6}무시",
+    re.IGNORECASE,
+)
+# letters of other scripts that look like ASCII; NFKC folds full-width and mathematical forms, not these
+_LOOKALIKES = str.maketrans(
+    "аеорсухіјѕԁɡһԛԝАВЕКМНОРСТХІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧο‹›〈〉＜＞❮❯",
+    "aeopcyxijsdghqwABEKMHOPCTXIJSABEZHIKMNOPTYXo<><><><>",
+)
+
+
+def plain(text: str) -> str:
+    """`text` with the disguises off: entities, percent escapes, full-width and look-alike letters, hidden ones."""
+    if "&" in text:
+        text = html.unescape(html.unescape(text))
+    if not text.isascii():
+        text = _HIDDEN.sub("", unicodedata.normalize("NFKC", text)).translate(_LOOKALIKES)
+    if "%3" in text or "%7" in text or "\\u00" in text:
+        text = re.sub(r"%(3[ce]|7c|2f)", lambda m: chr(int(m.group(1), 16)), text, flags=re.IGNORECASE)
+        text = re.sub(r"\\u00(3[ce]|7c|2f)", lambda m: chr(int(m.group(1), 16)), text, flags=re.IGNORECASE)
+    return text
+
+
+def instruction_like(text: str) -> bool:
+    """Whether a text holds a forged frame mark or reads as an order to a model."""
+    bare = plain(text)
+    return bool(_FRAMES.search(bare) or _SYSTEM_LINE.search(bare) or _ORDERS.search(bare))
+
+
+def without_instructions(lines: list[str]) -> list[bool]:
+    """For each line, whether it may be quoted: neither it nor it together with the next reads as an order."""
+    wrong = [instruction_like(line) for line in lines]
+    for n in range(len(lines) - 1):
+        if not wrong[n] and not wrong[n + 1] and instruction_like(f"{lines[n]} {lines[n + 1]}"):
+            wrong[n] = wrong[n + 1] = True
+    return [not w for w in wrong]

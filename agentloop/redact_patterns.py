@@ -1,0 +1,165 @@
+"""Where secrets and patient data stand in a text: our own patterns, then detect-secrets' detectors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+# Prefilter: text without any of these holds no secret that the detectors know.
+_SUSPECT = re.compile(
+    r"://[^\s/@]*:[^\s@]*@|-----BEGIN|-----END|passw|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|"
+    r"private[_-]?key|credential|authorization|bearer|basic |cookie|signature|"
+    r"AKIA|ASIA|ABIA|ACCA|AIza|gh[opsur]_|github_pat_|glpat-|eyJ|xox[abeoprs]-|sk[_-]|rk_live|pk_live|whsec_|SG\.|npm_|"
+    r"pypi-|hooks\.slack|AccountKey|sig=|dckr_pat_|hf_|ya29\.|[A-Za-z0-9+/=_-]{24}",
+    re.IGNORECASE,
+)
+_VALUE_STOP = r"\s\"'`,;<>(){}\[\]"
+# Each pattern's group 1 is the secret; the surroundings stay readable.
+_PATTERNS = (
+    # user:password@host in any URL
+    re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s:/@\"']{0,256}:([^\s@\"']{1,512})@", re.IGNORECASE),
+    # tokens with a fixed form
+    re.compile(r"\b(gh[opsur]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[\w-]{16,})"),
+    re.compile(r"\b((?:sk|rk|pk)[_-](?:live|test|proj|ant|or)[\w-]*[_-][A-Za-z0-9_-]{8,}|sk-[A-Za-z0-9_-]{20,}|whsec_\w{16,})"),
+    re.compile(r"\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})\b"),
+    re.compile(r"\b(AIza[\w-]{30,45}|ya29\.[\w-]{20,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|dckr_pat_[\w-]{20,}|"
+               r"pypi-[\w-]{40,}|SG\.[\w-]{16,}\.[\w-]{16,}|xox[abeoprs]-[\w-]{10,})"),
+    re.compile(r"\b(eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?)"),
+    re.compile(r"hooks\.slack\.com/services/([\w/]{16,})"),
+    # Authorization: Bearer …, Basic …
+    re.compile(r"\b(?:bearer|basic)\s+([\w.~+/=-]{12,})", re.IGNORECASE),
+    # PEM, also when only a part of the block is there
+    re.compile(r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:.*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|"
+               r"(?:\s*(?:\d+\.\d+ )?[A-Za-z0-9+/=:, -]{16,})*))", re.DOTALL),
+    # key = value, key: value, --key value; the value must look like one
+    re.compile(
+        r"(?:pass(?:wd|word|phrase)?|pwd|secret|api[_-]?key|access[_-]?key(?:[_-]?id)?|account[_-]?key|auth[_-]?token|"
+        r"private[_-]?key|client[_-]?secret|credentials?|token|sig(?:nature)?)[\w-]{0,24}[\"']?\s{0,3}(?:=>|:=|=|:)\s{0,3}[\"'`]?"
+        rf"([^{_VALUE_STOP}]{{6,256}})",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"(?<!\w)--?(?:password|passwd|secret|token|api-key)[= ]([^{_VALUE_STOP}-][^{_VALUE_STOP}]{{5,256}})",
+               re.IGNORECASE),
+)  # fmt: skip
+_ASSIGNMENT = len(_PATTERNS) - 2  # from here on, a value has to look like a secret
+# Some literal part of every form that the library's detectors know: it is loaded for these only.
+_LIBRARY_FORMS = re.compile(
+    r"AKC|AP[\dA-Z]|A3T|AKIA|ABIA|ACCA|ASIA|aws|AccountKey|gh[a-z]_|gl[a-z]+-|GR1348941|eyJ|-us\d|_authToken|sk-|"
+    r"pypi-|SG\.|xox|hooks\.slack|sq0csp|_live_|\d{8,10}:[\w-]{35}|(?:AC|SK)[a-z0-9]{32}|[MNO][\w-]{23,25}\.|"
+    r"ibm|iam|cos|hmac",
+    re.IGNORECASE,
+)
+_RUN = re.compile(r"[A-Za-z0-9+/=]{20,}")
+_HEX = re.compile(r"[0-9a-fA-F]+|0x[0-9a-fA-F]+")
+_WORDS = re.compile(r"[a-z]{3,}")
+_PLAIN_VALUE = re.compile(
+    r"(?:[A-Za-z_][\w]*)(?:[.:\[][\w.:\[\]]*)?|\d{1,12}|[$%{<].*|\*+|x+|\.\.\.|true|false|null|none|\w+\(.*|"
+    r"[a-z]+(?:[-_/.][a-z]+)*",
+    re.IGNORECASE,
+)
+
+
+def secret_spans(text: str) -> list[tuple[int, int]]:
+    """Half-open spans of secrets in a text, unordered, perhaps overlapping."""
+    if not _SUSPECT.search(text):
+        return []
+    found = [
+        span for n, pattern in enumerate(_PATTERNS) for span in _matches(pattern, text, n >= _ASSIGNMENT)
+    ]
+    found += [m.span() for m in _RUN.finditer(text) if _random(m.group())]
+    if _LIBRARY_FORMS.search(text):
+        found += _by_library(text)
+    return found
+
+
+def _matches(pattern: re.Pattern[str], text: str, guess: bool) -> Iterator[tuple[int, int]]:
+    for match in pattern.finditer(text):
+        if not guess or _like_a_secret(match.group(1)):
+            yield match.span(1)
+
+
+def _like_a_secret(value: str) -> bool:
+    """Whether the value of `password=` and the like is a literal, and no name, call, number or blank.
+
+    Code says `token = request.token` far more often than it holds a secret: a value made of words only
+    has to mix letters with digits or signs.
+    """
+    bare = value.rstrip(".:!?")
+    if not _PLAIN_VALUE.fullmatch(bare):
+        return len(bare) >= 6
+    kinds = sum(bool(re.search(p, bare)) for p in (r"[a-z]", r"[A-Z]", r"\d"))
+    digits = sum(c.isdigit() for c in bare)
+    return bare.isalnum() and kinds >= 2 and digits >= 2 and len(bare) >= 8 and not _HEX.fullmatch(bare)
+
+
+def _random(run: str) -> bool:
+    """Whether a run of base64 characters is random: no hash in hex, no path, no identifier made of words."""
+    body = run.strip("=")
+    if _HEX.fullmatch(body):
+        return False
+    longest = max(re.split(r"[/+=]", body), key=len) if body.count("/") > 2 else body
+    if len(longest) < 20:
+        return False
+    kinds = [
+        sum(c.isdigit() for c in longest),
+        sum(c.isupper() for c in longest),
+        sum(c.islower() for c in longest),
+    ]
+    if min(kinds) < 2:
+        return False
+    words = sum(len(w) for w in _WORDS.findall(longest))
+    return words < 0.45 * len(longest) and entropy(longest) >= 3.5
+
+
+def entropy(text: str) -> float:
+    """Shannon entropy of the characters, bits a character."""
+    n = len(text)
+    return -sum(c / n * math.log2(c / n) for c in Counter(text).values())
+
+
+@cache
+def _detectors() -> tuple[Any, ...]:
+    """detect-secrets' detectors of known forms; its keyword and entropy guesses are left to our own rules."""
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+
+    skipped = {"KeywordDetector", "Base64HighEntropyString", "HexHighEntropyString", "IPPublicDetector",
+               "BasicAuthDetector", "PrivateKeyDetector", "CloudantDetector", "SoftlayerDetector"}  # fmt: skip
+    classes = get_mapping_from_secret_type_to_class().values()
+    return tuple(c() for c in sorted(classes, key=lambda c: c.__name__) if c.__name__ not in skipped)
+
+
+def _by_library(text: str) -> list[tuple[int, int]]:
+    found = []
+    for detector in _detectors():
+        for value in sorted({str(v) for v in detector.analyze_string(text) if v}):
+            start = text.find(value)
+            while start >= 0:
+                found.append((start, start + len(value)))
+                start = text.find(value, start + len(value))
+    return found
+
+
+_PHI = (
+    re.compile(r"\b(\d{3}-\d{2}-\d{4})\b"),  # US social security number
+    re.compile(r"\b(?:MRN|medical record(?: (?:number|no\.?))?|patient (?:id|number))\W{0,3}(\w[\w-]{3,20})", re.IGNORECASE),
+    re.compile(r"([\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,4})"),
+    re.compile(r"(?<!\w)((?:\+\d{1,3}[ .-]?)?(?:\(\d{2,4}\)|\d{2,4})[ .-]\d{3,4}[ .-]\d{3,4})(?!\w)"),
+    re.compile(r"\b(?:DOB|date of birth|born(?: on)?|ur\.|data urodzenia)\W{0,3}(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4})",
+               re.IGNORECASE),
+    re.compile(r"\bPESEL\W{0,3}(\d{11})\b", re.IGNORECASE),
+    re.compile(r"\b(?:patient|pacjent(?:ka)?)\s*(?:name)?\s*[:=]\s*([^\W\d_][\w'-]+(?: [^\W\d_][\w'-]+){0,2})", re.IGNORECASE),
+)  # fmt: skip
+
+
+def phi_spans(text: str) -> list[tuple[int, int]]:
+    """Half-open spans of identifiers of patients: social security, record numbers, contacts, birth dates."""
+    return [m.span(1) for pattern in _PHI for m in pattern.finditer(text)]
+
+
+def known_form(text: str) -> bool:
+    """Whether a text holds a secret by a form that nothing else has: for paths, which must stay exact."""
+    return any(pattern.search(text) for pattern in _PATTERNS[:6])

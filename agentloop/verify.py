@@ -1,0 +1,222 @@
+"""Stage 8: nothing leaves unless every ref re-hashes, every budget holds and no secret is left. Fails closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from agentloop import tokens
+from agentloop.compress.accounts import PROVENANCE_TOKENS
+from agentloop.compress.build import BuiltPack
+from agentloop.compress.fit import RESPONSE_OVERHEAD_TOKENS
+from agentloop.compress.items import item_tokens
+from agentloop.compress.refs import digest, enclosed, text_digest
+from agentloop.config import Caps, Policy
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.pack import (
+    MAX_REF_LINES,
+    SCHEMA_NAMES,
+    EvidenceItem,
+    Pack,
+    Redaction,
+    SourceRef,
+    canonical,
+    final_pack_tokens,
+)
+from agentloop.request import Classification, CompressRequest, Confidentiality
+from agentloop.types import Corpus, SourceFile
+from agentloop.verify_saved import Checked, verify_saved
+
+__all__ = ["Checked", "schemas", "verify_released", "verify_saved"]
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """The JSON Schemas by name: a pack of each task, and `request_v1`. Draft 2020-12."""
+    made = {name: _pack_schema(name) for name in SCHEMA_NAMES.values()}
+    request = CompressRequest.model_json_schema()
+    return {**made, "request_v1": {"$schema": _DIALECT, "$id": "request_v1", **request}}
+
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _pack_schema(name: str) -> dict[str, Any]:
+    schema = Pack.model_json_schema(mode="validation")
+    schema["properties"]["schema_name"] = {"const": name, "title": "Schema Name", "type": "string"}
+    return {"$schema": _DIALECT, "$id": name, **schema}
+
+
+@cache
+def _validator(name: str) -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(_pack_schema(name))
+
+
+def verify_released(
+    built: BuiltPack, corpus: Corpus, request: CompressRequest, policy: Policy, caps: Caps
+) -> None:
+    """Check a built pack before it is released.
+
+    Raises:
+        AgentloopError: RAG_SCHEMA_INVALID, EVIDENCE_REF_INVALID, EVIDENCE_PACK_OVER_BUDGET,
+            REMOTE_CONTEXT_BUDGET_EXCEEDED or POLICY_REDACTION_REQUIRED, naming the item that is off.
+    """
+    _check_schema(built.released)
+    _check_refs(built, corpus)
+    _check_budgets(built, request)
+    _check_policy(built, corpus, request, policy)
+
+
+def _check_schema(released: dict[str, Any]) -> None:
+    name = released.get("schema_name")
+    if name not in SCHEMA_NAMES.values():
+        raise _invalid(ErrorCode.RAG_SCHEMA_INVALID, f"The pack names no known schema: {name!r}.")
+    error = next(iter(_validator(str(name)).iter_errors(released)), None)
+    if error is not None:
+        where = ".".join(map(str, error.absolute_path)) or "the pack"
+        raise _invalid(
+            ErrorCode.RAG_SCHEMA_INVALID,
+            f"{where} does not conform to {name}: {error.validator}.",
+            field=where,
+        )
+    ids = [item["id"] for item in released["payload"]["evidence"]]
+    if ids != released["evidence_refs"] or len(set(ids)) != len(ids):
+        raise _invalid(ErrorCode.RAG_SCHEMA_INVALID, "evidence_refs are not the ids of the items in order.")
+
+
+def _check_refs(built: BuiltPack, corpus: Corpus) -> None:
+    files: dict[tuple[str, str, str], SourceFile] = {}
+    by_hash: dict[tuple[str, str], SourceFile] = {}
+    for file in corpus.files:
+        files[file.input_id, file.path, file.commit] = file
+        by_hash.setdefault((file.input_id, file.content_hash), file)
+    for item in built.pack.payload.evidence:
+        for ref in item.source_refs:
+            if ref.path is None:
+                found = by_hash.get((ref.input_id, ref.content_hash))
+            else:
+                found = files.get((ref.input_id, ref.path, ref.commit or ""))
+            reason = "it names no file of the inputs" if found is None else ref_fault(ref, found)
+            if reason:
+                raise _invalid(
+                    ErrorCode.EVIDENCE_REF_INVALID, f"Evidence item {item.id}: {reason}.", evidence_id=item.id
+                )
+
+
+def ref_fault(ref: SourceRef, file: SourceFile) -> str:
+    """Why a ref does not hold for a file as it was read; empty when it does."""
+    if file.content_hash != ref.content_hash:
+        return "its content_hash is not that of the file"
+    if not 0 <= ref.byte_start < ref.byte_end <= file.content.size:
+        return f"bytes {ref.byte_start}-{ref.byte_end} are outside the file"
+    if not 1 <= ref.line_start <= ref.line_end or ref.line_end - ref.line_start >= MAX_REF_LINES:
+        return f"lines {ref.line_start}-{ref.line_end} are out of bounds"
+    data = file.content.read(ref.byte_start, ref.byte_end)
+    if digest(data) != ref.chunk_hash:
+        return "its span does not hash to its chunk_hash"
+    first = ref.line_start + data.count(b"\n", 0, len(data) - 1)
+    if first != ref.line_end:
+        return "its lines do not agree with its bytes"
+    if ref.derived is not None:
+        derived = file.derived
+        if derived is None:
+            return "it is marked derived, and the file's text is not"
+        first_item, last_item = enclosed(derived, ref.byte_start, ref.byte_end)
+        text = derived.joined(first_item, last_item)[ref.derived.char_start : ref.derived.char_end]
+        if not text or text_digest(text) != ref.derived.text_hash:
+            return "its derived text does not hash to its text_hash"
+    return ""
+
+
+def _check_budgets(built: BuiltPack, request: CompressRequest) -> None:
+    c = request.constraints
+    counted = final_pack_tokens(built.released)
+    stated = built.released["payload"]["budget"]["final_pack_tokens"]
+    if counted != stated:
+        raise _invalid(
+            ErrorCode.RAG_SCHEMA_INVALID,
+            f"final_pack_tokens says {stated}, and it is {counted}.",
+            counted=counted,
+        )
+    if counted > c.final_evidence_pack_budget:
+        raise _invalid(
+            ErrorCode.EVIDENCE_PACK_OVER_BUDGET,
+            f"The pack has {counted} tokens, over final_evidence_pack_budget={c.final_evidence_pack_budget}.",
+            counted=counted,
+        )
+    spent = tokens.count(canonical(built.released["provenance"]))
+    if spent > PROVENANCE_TOKENS:
+        raise _invalid(
+            ErrorCode.RAG_SCHEMA_INVALID, f"provenance has {spent} tokens, over {PROVENANCE_TOKENS}."
+        )
+    whole = counted + spent + RESPONSE_OVERHEAD_TOKENS
+    if whole > c.remote_model_context_budget:
+        raise _invalid(
+            ErrorCode.REMOTE_CONTEXT_BUDGET_EXCEEDED,
+            f"The response takes {whole} tokens, over remote_model_context_budget={c.remote_model_context_budget}.",
+            counted=whole,
+        )
+    for item in built.pack.payload.evidence:
+        if item_tokens(item) > c.per_chunk_compression_budget:
+            raise _invalid(
+                ErrorCode.EVIDENCE_PACK_OVER_BUDGET,
+                f"Evidence item {item.id} is over per_chunk_compression_budget={c.per_chunk_compression_budget}.",
+                evidence_id=item.id,
+            )
+
+
+def _check_policy(built: BuiltPack, corpus: Corpus, request: CompressRequest, policy: Policy) -> None:
+    guarded = max(
+        (i.classification for i in corpus.inputs), key=lambda c: c.rank, default=Classification.PUBLIC
+    )
+    by_path = {(f.input_id, f.path): f.classification for f in corpus.files}
+    for item in built.pack.payload.evidence:
+        reason = _excerpt_fault(item, request, policy, guarded.protected or _any_protected(item, by_path))
+        if not reason and not policy.allow_paths and any(ref.path is not None for ref in item.source_refs):
+            reason = "it carries a path, which policy forbids"
+        if not reason and any(built.redactor.leaks(text) for text in (item.claim, item.excerpt or "")):
+            reason = "its text still holds a secret"
+        if reason:
+            raise _invalid(
+                ErrorCode.POLICY_REDACTION_REQUIRED,
+                f"Evidence item {item.id}: {reason}.",
+                evidence_id=item.id,
+            )
+    rest = {key: value for key, value in built.released["payload"].items() if key != "evidence"}
+    if any(built.redactor.leaks(text) for text in _strings(rest)):
+        raise _invalid(ErrorCode.POLICY_REDACTION_REQUIRED, "The pack's envelope still holds a secret.")
+
+
+def _any_protected(item: EvidenceItem, by_path: dict[tuple[str, str], Classification]) -> bool:
+    found = (by_path.get((ref.input_id, ref.path)) for ref in item.source_refs if ref.path is not None)
+    return any(c is not None and c.protected for c in found)
+
+
+def _excerpt_fault(item: EvidenceItem, request: CompressRequest, policy: Policy, guarded: bool) -> str:
+    if guarded and item.redaction not in (Redaction.DERIVED_ONLY, Redaction.REFERENCE_ONLY):
+        return "it cites a protected input and its claim is not derived"
+    if item.excerpt is None:
+        return ""
+    if request.constraints.confidentiality is Confidentiality.LOCAL_ONLY:
+        return "it carries an excerpt under confidentiality local_only"
+    if guarded or not policy.allow_excerpts or not request.task_params.include_inline_excerpts:
+        return "it carries an excerpt that policy forbids"
+    return ""
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from _strings(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _strings(member)
+
+
+def _invalid(code: ErrorCode, message: str, **details: Any) -> AgentloopError:
+    stage = Stage.POLICY if code is ErrorCode.POLICY_REDACTION_REQUIRED else Stage.VALIDATION
+    return AgentloopError(code, message, stage, details)
