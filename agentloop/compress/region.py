@@ -116,6 +116,8 @@ def place_of(corpus: Corpus, region: Region, first: int, last: int) -> Place:
     lines = region.lines
     while last > first and lines[last].number_end - lines[first].number >= MAX_REF_LINES:
         last -= 1
+    while last > first and lines[last].item < 0 and not lines[last].text:
+        last -= 1  # an empty last line has no byte of its own: the span would end a line before it
     a, b = lines[first], lines[last]
     if a.item < 0:
         return Place(region.file, a.byte_start, max(b.byte_end, a.byte_start + 1), a.number, b.number_end)
