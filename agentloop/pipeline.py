@@ -16,10 +16,10 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
 from agentloop.index.symbols import SymbolParser
 from agentloop.loop import ChatModel, LoopResult, explore
 from agentloop.pack import Pack
-from agentloop.request import CompressRequest, Mode
+from agentloop.request import CompressRequest, InputRole, Mode
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.sources import discover
-from agentloop.tasks import drafts_for
+from agentloop.tasks.evidence import task_evidence
 from agentloop.types import Chunk, Corpus, Ranking
 from agentloop.verify import verify_released
 
@@ -35,8 +35,8 @@ def no_progress(stage: Stage, done: float) -> None:
 class Environment:
     """What surrounds a request: limits, policy, the model, time. Filled at the composition root."""
 
-    caps: Caps = Caps()
-    policy: Policy = Policy()
+    caps: Caps = field(default_factory=Caps)
+    policy: Policy = field(default_factory=Policy)
     model: ChatModel | None = None  # None: the built-in planner
     clock: Clock = field(default_factory=SystemClock)
     progress: Progress = no_progress
@@ -104,7 +104,9 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
         0.0,
         lambda: discover(request, env.caps, env.policy, ledger, stdin=env.stdin),
     )
-    chunks = await job.stage(Stage.CHUNKING, 0.2, lambda: chunk_corpus(corpus, ledger, env.caps))
+    chunks = await job.stage(
+        Stage.CHUNKING, 0.2, lambda: _primary(corpus, chunk_corpus(corpus, ledger, env.caps))
+    )
     looped: LoopResult | None = None
     if request.task_params.mode is Mode.COMPLETION:
         ranking = await job.stage(Stage.RETRIEVAL, 0.4, lambda: newest(corpus, chunks, request, ledger))
@@ -121,7 +123,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     drafts = await job.stage(
         Stage.COMPRESSION,
         0.85,
-        lambda: drafts_for(ranking, corpus, chunks, request, parser, ledger, looped),
+        lambda: task_evidence(ranking, corpus, chunks, request, parser, ledger),
     )
     built = await job.stage(
         Stage.COMPRESSION,
@@ -133,6 +135,12 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     )
     env.progress(Stage.VALIDATION, 1.0)
     return Outcome(built.pack, built.released, built.artifacts, ranking, corpus, chunks, ledger, looped)
+
+
+def _primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:
+    """The chunks that may become evidence: baselines are compared with, never cited."""
+    baselines = {i.input_id for i in corpus.inputs if i.role is InputRole.BASELINE}
+    return [c for c in chunks if corpus.files[c.file].input_id not in baselines] if baselines else chunks
 
 
 async def _explore(job: _Run, session: RetrievalSession, corpus: Corpus) -> LoopResult:
@@ -150,4 +158,3 @@ async def _explore(job: _Run, session: RetrievalSession, corpus: Corpus) -> Loop
     if result.failure:
         job.ledger.warn(WarningCode.MODEL_UNAVAILABLE, result.failure, Stage.LOOP)
     return result
-

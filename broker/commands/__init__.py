@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 EXIT_OK = 0
 EXIT_USAGE = 2
@@ -11,12 +11,8 @@ EXIT_INPUT = 3
 EXIT_NO_PACK = 4
 
 
-class Subparsers(Protocol):
-    """What `add_subparsers` returns, as far as commands use it."""
-
-    def add_parser(self, name: str, **kwargs: object) -> argparse.ArgumentParser:
-        """Add the parser of one sub-command."""
-        ...
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add_subparsers` returns."""
 
 
 class Command(Protocol):

@@ -37,7 +37,9 @@ def add_parser(commands: Subparsers) -> None:
     )
     add = parser.add_argument
     add("query", nargs="?", metavar="QUERY", help="the question")
-    add("paths", nargs="*", metavar="PATH", help="files, folders, repositories, logs, or - for standard input")
+    add(
+        "paths", nargs="*", metavar="PATH", help="files, folders, repositories, logs, or - for standard input"
+    )
     add("--task", choices=TASKS, default="rag_compress", help="what to make of the inputs (rag_compress)")
     add("--mode", choices=MODES, help="how evidence is found (agentic)")
     add("--budget", type=int, metavar="TOKENS", help="final_evidence_pack_budget (4000)")

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from broker.commands import EXIT_NO_PACK, EXIT_OK, Subparsers
 
@@ -43,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 def checks() -> Iterator[Check]:
     """All checks, run one by one."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    yield Check("python", sys.version_info >= (3, 11), version, "install Python 3.11 to 3.13")
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Check("python", sys.version_info >= (3, 11), python, "install Python 3.11 to 3.13")
     for name, probe, optional, mend in PROBES:
         try:
             found = probe()
@@ -60,7 +61,7 @@ def _index() -> str:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("body")
     tantivy.Index(builder.build())
-    return f"{tantivy.__version__}, an index in memory can be made"
+    return f"tantivy {version('tantivy')}, an index in memory can be made"
 
 
 def _tokenizer() -> str:
@@ -87,8 +88,6 @@ def _home() -> str:
 
 
 def _local_model() -> str:
-    from importlib.metadata import version
-
     return f"xllamacpp {version('xllamacpp')}"
 
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,10 +42,14 @@ def compress_environment(
     Raises:
         AgentloopError: the model profile is unknown or can't be served.
     """
+    env = Environment(progress=progress or no_progress, stdin=sys.stdin.buffer)
+    if model is None and record is None:
+        yield env
+        return
     from agentloop.loop import open_model
 
     with open_model(model, home=home(), record=record) as chat:
-        yield Environment(model=chat, progress=progress or no_progress, stdin=sys.stdin.buffer)
+        yield replace(env, model=chat)
 
 
 def keep_artifacts(outcome: Outcome, directory: str | None) -> None:

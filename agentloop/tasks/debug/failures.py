@@ -30,7 +30,8 @@ _HEADS = (
     re.compile(r"^\s*(?:Failed|\[FAIL\]) (?P<name>[\w.]{3,200})"),  # .NET
 )
 _END = re.compile(
-    r"^(?:=+ (?:short test summary|warnings summary|slowest|\d+ (?:failed|passed)).*=+|Ran \d+ tests? in|FAIL$|failures:$)"
+    r"^(?:=+ (?:short test summary|warnings summary|slowest|\d+ (?:failed|passed)).*=+"
+    r"|Ran \d+ tests? in|FAIL$|failures:$)"
 )
 _ASSERTION = re.compile(
     r"^\s*(?:E\s{1,8}\S|>\s{1,8}\S|AssertionError\b|assertion .{0,40}failed|thread '.{1,200}' panicked"

@@ -99,7 +99,7 @@ def _failing_tests(
     """The definitions of the failing tests, each once, in order."""
     tests: dict[Function, None] = {}
     for failure in found:
-        files = [f for f in paths.match(failure.scope)] if failure.scope else []
+        files = list(paths.match(failure.scope)) if failure.scope else []
         files += [f for frame in failure.frames for f in paths.match(frame.path) if Trait.TEST in f.traits]
         near = files[0] if files else None
         for function in _owned(graph, failure.owner, failure.function, near):
