@@ -17,9 +17,10 @@ _FRAMES = re.compile(
     r"<\s*/?\s*(?:untrusted|tool_?(?:result|response|output|call)|uploaded_?document|system|instructions?|assistant|"
     r"function_(?:result|call)s?|document_?(?:content)?s?|retrieved|context|user_?(?:input|query)|search_results?)"
     r"[\w:-]*\s*/?>|"
-    r"<\|[\w ]{2,40}\|>|<\|?(?:im_start|im_end|eot_id|start_header_id)\b|\[/?INST\]|<</?SYS>>|"
-    r"[<\-=]{3,}\s*/?(?:END|BEGIN|START)[ _](?:OF[ _])?(?:UNTRUSTED|TRUSTED|SYSTEM|USER|TOOL|CONTEXT|INSTRUCTIONS?)"
-    r"[\w _]*",
+    r"<\|?(?:im_start|im_end|im_sep|eot_id|start_header_id|end_header_id|start_of_turn|end_of_turn|system|user|"
+    r"assistant|tool)\|?>|\[/?INST\]|<</?SYS>>|"
+    r"[<\-=]{3,}\s*/?(?:END|BEGIN|START)[ _](?:OF[ _])?"
+    r"(?:UNTRUSTED|TRUSTED|SYSTEM|USER|TOOL|CONTEXT|INSTRUCTIONS?)[\w _]*",
     re.IGNORECASE,
 )
 _SYSTEM_LINE = re.compile(
@@ -33,14 +34,17 @@ _ORDERS = re.compile(
     r"\byou are now (?:a|an|in|the|my)\b|\bnew (?:system )?(?:instructions?|prompt)\s*:|"
     r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show)\b[^.\n]{0,20}\b(?:the )?user\b|"
     r"\btell the (?:user|human|reader)\b[^.\n]{0,60}\b(?:that|to)\b|"
-    r"\b(?:send|post|upload|exfiltrate|forward|leak|transmit)\b[^.\n]{0,60}(?:https?://|\bto (?:http|this url|my server))|"
-    r"\b(?:reveal|print|repeat|output|show)\b[^.\n]{0,20}\b(?:your|the) (?:system prompt|hidden prompt|instructions)\b|"
+    r"\b(?:send|post|upload|exfiltrate|forward|leak|transmit)\b[^.\n]{0,60}"
+    r"(?:https?://|\bto (?:http|this url|my server))|"
+    r"\b(?:reveal|print|repeat|output|show)\b[^.\n]{0,20}"
+    r"\b(?:your|the) (?:system prompt|hidden prompt|instructions)\b|"
     r"\b(?:as an? (?:ai|llm|language model|assistant)|(?:ai|llm) (?:agent|assistant|model)s?)\b[^.\n]{0,40}"
     r"\b(?:must|should|shall|please|have to|are required)\b|"
     r"\b(?:read|open|cat|fetch|print)\b[^.\n]{0,20}/etc/(?:passwd|shadow)\b|"
     r"\bzignoruj\b[^.\n]{0,40}\b(?:instrukcj|polece)\w*|\bignorier\w*\b[^.\n]{0,40}\banweisung\w*|"
     r"\bignore[zr]?\b[^.\n]{0,40}\binstructions? pr[ée]c[ée]dentes?\b|"
-    r"\bignor[ae]\w*\b[^.\n]{0,40}\binstrucciones\b|忽略[^。\n]{0,12}(?:指令|指示|说明)|以前の指示を無視|이전[^.\n]{0,8}(?:지시|명령)[^.\n]{0,6}무시",
+    r"\bignor[ae]\w*\b[^.\n]{0,40}\binstrucciones\b|"
+    r"忽略[^。\n]{0,12}(?:指令|指示|说明)|以前の指示を無視|이전[^.\n]{0,8}(?:지시|명령)[^.\n]{0,6}무시",
     re.IGNORECASE,
 )
 # letters of other scripts that look like ASCII; NFKC folds full-width and mathematical forms, not these
@@ -51,7 +55,7 @@ _LOOKALIKES = str.maketrans(
 
 
 def plain(text: str) -> str:
-    """`text` with the disguises off: entities, percent escapes, full-width and look-alike letters, hidden ones."""
+    """`text` with the disguises off: entities, escapes, full-width, look-alike and hidden characters."""
     if "&" in text:
         text = html.unescape(html.unescape(text))
     if not text.isascii():

@@ -33,7 +33,8 @@ _PATTERNS = (
     # Authorization: Bearer …, Basic …
     re.compile(r"\b(?:bearer|basic)\s+([\w.~+/=-]{12,})", re.IGNORECASE),
     # PEM, also when only a part of the block is there
-    re.compile(r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:.*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|"
+    re.compile(r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+               r"(?:.*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|"
                r"(?:\s*(?:\d+\.\d+ )?[A-Za-z0-9+/=:, -]{16,})*))", re.DOTALL),
     # key = value, key: value, --key value; the value must look like one
     re.compile(
@@ -42,8 +43,8 @@ _PATTERNS = (
         rf"([^{_VALUE_STOP}]{{6,256}})",
         re.IGNORECASE,
     ),
-    re.compile(rf"(?<!\w)--?(?:password|passwd|secret|token|api-key)[= ]([^{_VALUE_STOP}-][^{_VALUE_STOP}]{{5,256}})",
-               re.IGNORECASE),
+    re.compile(r"(?<!\w)--?(?:password|passwd|secret|token|api-key)[= ]"
+               rf"([^{_VALUE_STOP}-][^{_VALUE_STOP}]{{5,256}})", re.IGNORECASE),
 )  # fmt: skip
 _ASSIGNMENT = len(_PATTERNS) - 2  # from here on, a value has to look like a secret
 # Some literal part of every form that the library's detectors know: it is loaded for these only.
@@ -121,15 +122,29 @@ def entropy(text: str) -> float:
     return -sum(c / n * math.log2(c / n) for c in Counter(text).values())
 
 
+_GUESSING = frozenset(
+    {
+        "BasicAuthDetector",
+        "Base64HighEntropyString",
+        "CloudantDetector",
+        "HexHighEntropyString",
+        "IPPublicDetector",
+        "KeywordDetector",
+        "PrivateKeyDetector",
+        "SoftlayerDetector",
+    }
+)
+
+
 @cache
 def _detectors() -> tuple[Any, ...]:
     """detect-secrets' detectors of known forms; its keyword and entropy guesses are left to our own rules."""
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
-    skipped = {"KeywordDetector", "Base64HighEntropyString", "HexHighEntropyString", "IPPublicDetector",
-               "BasicAuthDetector", "PrivateKeyDetector", "CloudantDetector", "SoftlayerDetector"}  # fmt: skip
-    classes = get_mapping_from_secret_type_to_class().values()
-    return tuple(c() for c in sorted(classes, key=lambda c: c.__name__) if c.__name__ not in skipped)
+    classes: dict[str, Any] = {
+        c.__name__: c for c in get_mapping_from_secret_type_to_class().values() if c.__name__ not in _GUESSING
+    }
+    return tuple(classes[name]() for name in sorted(classes))
 
 
 def _by_library(text: str) -> list[tuple[int, int]]:
@@ -145,13 +160,15 @@ def _by_library(text: str) -> list[tuple[int, int]]:
 
 _PHI = (
     re.compile(r"\b(\d{3}-\d{2}-\d{4})\b"),  # US social security number
-    re.compile(r"\b(?:MRN|medical record(?: (?:number|no\.?))?|patient (?:id|number))\W{0,3}(\w[\w-]{3,20})", re.IGNORECASE),
+    re.compile(r"\b(?:MRN|medical record(?: (?:number|no\.?))?|patient (?:id|number))\W{0,3}(\w[\w-]{3,20})",
+               re.IGNORECASE),
     re.compile(r"([\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,4})"),
     re.compile(r"(?<!\w)((?:\+\d{1,3}[ .-]?)?(?:\(\d{2,4}\)|\d{2,4})[ .-]\d{3,4}[ .-]\d{3,4})(?!\w)"),
-    re.compile(r"\b(?:DOB|date of birth|born(?: on)?|ur\.|data urodzenia)\W{0,3}(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4})",
-               re.IGNORECASE),
+    re.compile(r"\b(?:DOB|date of birth|born(?: on)?|ur\.|data urodzenia)\W{0,3}"
+               r"(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4})", re.IGNORECASE),
     re.compile(r"\bPESEL\W{0,3}(\d{11})\b", re.IGNORECASE),
-    re.compile(r"\b(?:patient|pacjent(?:ka)?)\s*(?:name)?\s*[:=]\s*([^\W\d_][\w'-]+(?: [^\W\d_][\w'-]+){0,2})", re.IGNORECASE),
+    re.compile(r"\b(?:patient|pacjent(?:ka)?)\s*(?:name)?\s*[:=]\s*"
+               r"([^\W\d_][\w'-]+(?: [^\W\d_][\w'-]+){0,2})", re.IGNORECASE),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Stage 8: nothing leaves unless every ref re-hashes, every budget holds and no secret is left. Fails closed."""
+"""Stage 8: nothing leaves unless refs re-hash, budgets hold and no secret is left. Fails closed."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _check_refs(built: BuiltPack, corpus: Corpus) -> None:
                 )
 
 
-def ref_fault(ref: SourceRef, file: SourceFile) -> str:
+def ref_fault(ref: SourceRef, file: SourceFile) -> str:  # noqa: PLR0911 - one return a fault
     """Why a ref does not hold for a file as it was read; empty when it does."""
     if file.content_hash != ref.content_hash:
         return "its content_hash is not that of the file"
@@ -155,14 +155,16 @@ def _check_budgets(built: BuiltPack, request: CompressRequest) -> None:
     if whole > c.remote_model_context_budget:
         raise _invalid(
             ErrorCode.REMOTE_CONTEXT_BUDGET_EXCEEDED,
-            f"The response takes {whole} tokens, over remote_model_context_budget={c.remote_model_context_budget}.",
+            f"The response takes {whole} tokens, over "
+            f"remote_model_context_budget={c.remote_model_context_budget}.",
             counted=whole,
         )
     for item in built.pack.payload.evidence:
         if item_tokens(item) > c.per_chunk_compression_budget:
             raise _invalid(
                 ErrorCode.EVIDENCE_PACK_OVER_BUDGET,
-                f"Evidence item {item.id} is over per_chunk_compression_budget={c.per_chunk_compression_budget}.",
+                f"Evidence item {item.id} is over "
+                f"per_chunk_compression_budget={c.per_chunk_compression_budget}.",
                 evidence_id=item.id,
             )
 

@@ -141,7 +141,7 @@ def _telling_line(whole: Region, known: frozenset[int]) -> int | None:
     body = [n for n, line in enumerate(whole.lines) if n not in known and not _TRIVIAL.match(line.text)]
     body = [n for n in body if not _COMMENT.match(whole.lines[n].text)]
     returns = [n for n in body if _RETURN.match(whole.lines[n].text)]
-    return (returns or body or [None])[0]
+    return next(iter(returns or body), None)
 
 
 def block_around(region: Region, best: int, most: int) -> tuple[int, int]:

@@ -114,10 +114,7 @@ def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, co
         last = len(items) - 1
         if last < 0 or (last == 0 and items[0] == lean[0]):
             break
-        if items[last] != lean[last]:
-            items = [*items[:last], lean[last]]
-        else:
-            items = items[:last]
+        items = items[:last] if items[last] == lean[last] else [*items[:last], lean[last]]
     least = _least(prepared, frame, per_item)
     if least <= limit and prepared:
         smallest = [shape(prepared[0], 1, 16, 1, per_item)]

@@ -12,15 +12,17 @@ from agentloop.types import Corpus
 
 # Words that a failing tool prints, in falling order of how decisive a line with them is.
 _SEVERITY = (
-    (re.compile(r"\b(?:fatal|panic|segfault|core dumped|out of memory|oom-kill)", re.IGNORECASE), 3.0, "fatal"),
+    (re.compile(r"\b(?:fatal|panic|segfault|core dumped|out of memory|oom-kill)", re.IGNORECASE), 3.0,
+     "fatal"),
     (re.compile(r"\b\w*(?:error|exception|failure)\b|\bfailed\b|✗|\bE\s{2,}", re.IGNORECASE), 2.0, "error"),
-    (re.compile(r"\b(?:cannot|can't|unable|denied|refused|timed? ?out|not found|no such|missing|aborted|killed)\b",
-                re.IGNORECASE), 1.5, "error"),
+    (re.compile(r"\b(?:cannot|can't|unable|denied|refused|timed? ?out|not found|no such|missing|aborted|"
+                r"killed)\b", re.IGNORECASE), 1.5, "error"),
     (re.compile(r"\bwarn(?:ing)?\b", re.IGNORECASE), 0.5, "warning"),
 )  # fmt: skip
 _ASKS_FAILURE = re.compile(
     r"\b(?:why|fail\w*|error\w*|crash\w*|broke\w*|wrong|cause[sd]?|exception|abort\w*|stop\w*|problem)\b|"
-    r"\b(?:dlaczego|czemu|błąd|awari\w*|warum|fehler\w*|pourquoi|erreur\w*|por qué|fall[oó]|почему|ошибк\w*)\b|"
+    r"\b(?:dlaczego|czemu|błąd|awari\w*|warum|fehler\w*|pourquoi|erreur\w*|por qué|fall[oó]|"
+    r"почему|ошибк\w*)\b|"
     r"왜|なぜ|为什么|為什麼",
     re.IGNORECASE,
 )

@@ -14,9 +14,14 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 # endings that inflect without changing what a word is about; longest first
 _ENDINGS = ("ations", "ation", "ingly", "ments", "ment", "ings", "ions", "ing", "ion", "ies", "ied", "ers",
             "ed", "er", "es", "ly", "s", "e", "y")  # fmt: skip
-_STOP = frozenset(
-    ["a", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not", "of", "on", "or", "our", "she", "should", "so", "some", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "up", "use", "used", "was", "we", "were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your", "gdzie", "jak", "jaki", "jaka", "jakie", "kiedy", "kto", "który", "która", "które", "co", "czy", "dlaczego", "ile", "jest", "są", "w", "z", "na", "do", "i", "o", "od", "po", "za", "się", "nie", "to"]
+_STOP_WORDS = (
+    "a an and any are as at be been but by can could did do does for from had has have he her his how i "
+    "if in into is it its me my no not of on or our she should so some than that the their them then "
+    "there these they this those to up use used was we were what when where which who whom whose why "
+    "will with would you your gdzie jak jaki jaka jakie kiedy kto który która które co czy dlaczego ile "
+    "jest są w z na do i o od po za się nie to"
 )
+_STOP = frozenset(_STOP_WORDS.split())
 _NUMERIC = re.compile(
     r"\bhow (?:many|much|long|often|old|big|large|far|fast)\b|\bwhen\b|\bwhat (?:time|year|date|version|port|"
     r"number|size|limit|percentage|age|day|month)\b|\bwhich (?:year|line|version|port|number|day|month)\b|"
