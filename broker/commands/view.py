@@ -6,8 +6,6 @@ from typing import Any, TextIO
 
 from agentloop.redact import neutralise
 
-BAR = 24
-
 
 def show(pack: dict[str, Any], out: TextIO) -> None:
     """Print a released pack for a person. Text of inputs is neutralised and never taken as markup."""
@@ -31,7 +29,7 @@ def show(pack: dict[str, Any], out: TextIO) -> None:
         others = [place(ref) for ref in item["source_refs"][1:]]
         if others:
             console.print(Text("    also " + ", ".join(others), style="dim"))
-        if collapsed := item.get("collapsed"):
+        for collapsed in item.get("collapsed", ()):
             console.print(Text(f"    and {collapsed['count']} duplicates", style="dim"))
     _footer(payload, console, Text)
 
