@@ -1,0 +1,1 @@
+"""Claims that are true or false of a passage, to measure `agentloop.loop.support`."""
