@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from broker.commands import EXIT_NO_PACK, EXIT_OK, Subparsers
 
@@ -56,6 +55,8 @@ def checks() -> Iterator[Check]:
 
 
 def _index() -> str:
+    from importlib.metadata import version
+
     import tantivy
 
     builder = tantivy.SchemaBuilder()
@@ -88,6 +89,8 @@ def _home() -> str:
 
 
 def _local_model() -> str:
+    from importlib.metadata import version
+
     return f"xllamacpp {version('xllamacpp')}"
 
 
