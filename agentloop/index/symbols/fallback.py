@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 from agentloop.chunking.languages import KINDS
 from agentloop.chunking.outline import Mark, marks
-from agentloop.index.symbols.tree import SIGNATURE_CHARS, comment_above
+from agentloop.index.symbols.tree import SIGNATURE_CHARS, comment_above, qualified
 from agentloop.types import Symbol
 
 _LONG_LINE = 2000
@@ -47,14 +47,14 @@ def outline_symbols(data: bytes, language: str) -> tuple[Symbol, ...]:
     ends = _ends(found, len(data))
     lines = Lines(data)
     symbols = []
-    open_: list[tuple[Mark, int]] = []
+    open_: list[tuple[str, int]] = []
     for mark, end in zip(found, ends, strict=True):
         while open_ and open_[-1][1] <= mark.offset:
             open_.pop()
-        parent = ".".join(outer.name.decode("utf-8", "replace") for outer, _ in open_)
-        open_.append((mark, end))
+        parent = open_[-1][0] if open_ else ""
         name = mark.name.decode("utf-8", "replace")
-        stop = mark.offset + len(data[mark.offset : end].rstrip())
+        open_.append((qualified(parent, name), end))
+        stop = _trimmed(data, mark.offset, end)
         symbols.append(
             Symbol(
                 name,
@@ -71,6 +71,36 @@ def outline_symbols(data: bytes, language: str) -> tuple[Symbol, ...]:
     return tuple(symbols)
 
 
+def with_outline(parsed: list[Symbol], outlined: tuple[Symbol, ...]) -> list[Symbol]:
+    """Add what only the outline found in a file that the parser read with errors (macros, half-written code).
+
+    An outlined definition is left out where a parsed one of its name covers its line, and where it lies
+    inside a parsed function: there the parser knew better.
+    """
+    named: dict[str, list[Symbol]] = {}
+    for symbol in parsed:
+        named.setdefault(symbol.name, []).append(symbol)
+    inner = [(s.byte_start, s.byte_end) for s in parsed if s.kind in _FUNCTIONS]
+    added = []
+    at = 0
+    reached = 0
+    for symbol in outlined:
+        while at < len(inner) and inner[at][0] <= symbol.byte_start:
+            reached = max(reached, inner[at][1])
+            at += 1
+        if symbol.byte_start >= reached and not _covered(symbol, named.get(symbol.name, [])):
+            added.append(symbol)
+    return sorted([*parsed, *added], key=lambda symbol: (symbol.byte_start, -symbol.byte_end))
+
+
+_FUNCTIONS = frozenset({"function", "method", "constructor"})
+
+
+def _covered(symbol: Symbol, parsed: list[Symbol]) -> bool:
+    """Whether a parsed definition of the same name holds the line on which the outline saw it."""
+    return any(known.line_start <= symbol.line_start <= known.line_end for known in parsed)
+
+
 def _ends(found: list[Mark], size: int) -> list[int]:
     """Where each definition ends at the latest: before the next one that is indented no deeper."""
     ends = [size] * len(found)
@@ -80,6 +110,20 @@ def _ends(found: list[Mark], size: int) -> list[int]:
             ends[open_.pop()] = mark.offset
         open_.append(at)
     return ends
+
+
+def _trimmed(data: bytes, start: int, end: int) -> int:
+    """`end` without the white space before it."""
+    while end > start:
+        low = max(start, end - _TAIL_BYTES)
+        kept = low + len(data[low:end].rstrip())
+        if kept > low:
+            return kept
+        end = low
+    return end
+
+
+_TAIL_BYTES = 256
 
 
 def _signature(data: bytes, start: int, end: int) -> str:

@@ -12,7 +12,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentloop.index.symbols.worker import REQUEST, RESPONSE
 
@@ -30,6 +30,14 @@ class ParseFailed(Exception):
     def __init__(self, reason: str, *, unavailable: bool = False) -> None:
         super().__init__(reason)
         self.unavailable = unavailable
+
+
+class Answer(NamedTuple):
+    """What the worker found: definitions as rows, byte offsets of calls by name, and whether it saw errors."""
+
+    rows: list[list[Any]]
+    calls: dict[str, list[int]]
+    errors: bool
 
 
 class ParseProcess:
@@ -64,7 +72,7 @@ class ParseProcess:
         os.set_blocking(to_worker, False)
         self._end = weakref.finalize(self, _end, self._pid, to_worker, from_worker)
 
-    def ask(self, data: bytes, language: str, seconds: float) -> tuple[list[list[Any]], dict[str, list[int]]]:
+    def ask(self, data: bytes, language: str, seconds: float) -> Answer:
         """Parse one file.
 
         Args:
@@ -81,14 +89,14 @@ class ParseProcess:
             self._send(REQUEST.pack(seconds, len(name), len(data)) + name, patience)
             self._send(data, patience)
             (length,) = RESPONSE.unpack(self._receive(RESPONSE.size, patience))
-            rows, calls = json.loads(self._receive(length, patience))
+            answer = Answer(*json.loads(self._receive(length, patience)))
         except (BrokenPipeError, EOFError, TimeoutError) as error:
             status = self.close()
             if isinstance(error, TimeoutError) or (status is not None and -status == signal.SIGPROF):
                 raise ParseFailed(f"parsing took longer than {seconds:g} s") from error
             raise ParseFailed("the parser failed", unavailable=not self._answered) from error
         self._answered = True
-        return rows, calls
+        return answer
 
     def close(self) -> int | None:
         """Kill the worker and wait for it. Returns its exit status, negative for a signal; None if gone."""
@@ -127,10 +135,8 @@ def _end(pid: int, *descriptors: int) -> int:
     """Kill, reap and close; also runs when the interpreter ends. A worker that has died keeps its status."""
     for descriptor in descriptors:
         os.close(descriptor)
-    done, status = os.waitpid(pid, os.WNOHANG)
-    if not done:
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status)
 
 

@@ -234,7 +234,8 @@ TAGS: Mapping[str, str] = {
     "elixir": """
 (call target: (identifier) @_kw (arguments [(alias) @name (call target: (identifier) @name) (identifier) @name (binary_operator left: (call target: (identifier) @name)) (binary_operator left: (identifier) @name)]) (#match? @_kw "^(def|defp|defmacro|defmacrop|defguard|defguardp|defdelegate)$")) @function
 (call target: (identifier) @_kw (arguments (alias) @name) (#match? @_kw "^(defmodule|defprotocol|defimpl)$")) @module
-(call target: [(identifier) @call (dot right: (identifier) @call)])
+(call target: (identifier) @call (#not-match? @call "^(def|defp|defmacro|defmacrop|defguard|defguardp|defdelegate|defmodule|defprotocol|defimpl)$"))
+(call target: (dot right: (identifier) @call))
 """,
     "haskell": """
 (function name: (_) @name) @function
@@ -347,7 +348,7 @@ TAGS: Mapping[str, str] = {
 """,
     "clojure": """
 (list_lit . (sym_lit name: (sym_name) @_kw) . (sym_lit name: (sym_name) @name) (#match? @_kw "^def")) @definition
-(list_lit . (sym_lit name: (sym_name) @call))
+(list_lit . (sym_lit name: (sym_name) @call) (#not-match? @call "^(def|ns$)"))
 """,
     "fortran": """
 (function (function_statement name: (_) @name)) @function

@@ -35,6 +35,10 @@ _OWNERS = frozenset(
     }
 )  # fmt: skip
 """A function inside one of these is a method."""
+_QUALIFIED = frozenset({"function", "method", "class", "struct", "constructor"})
+"""Kinds whose name may carry its scope (`A::f`), which is then the parent."""
+_TAGGED = frozenset({"struct", "union", "enum"})
+"""In C, what a `typedef` around them names is not their owner."""
 _BODIES = frozenset(
     {
         "block", "class_body", "statement_block", "compound_statement", "field_declaration_list", "body",
@@ -54,10 +58,10 @@ def read(data: bytes, root: Node, query: Query) -> tuple[list[Row], dict[str, li
     """The definitions in order of their start, and for each called name the byte offsets of its calls."""
     from tree_sitter import QueryCursor
 
-    found: dict[tuple[int, int], tuple[str, Node, str, str]] = {}
+    found: dict[tuple[int, int], tuple[int, str, Node, str, str]] = {}
     calls: dict[str, list[int]] = {}
     cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
-    for _, captures in cursor.matches(root):
+    for pattern, captures in cursor.matches(root):
         kind, name, parent, node = "", "", "", None
         for capture, nodes in captures.items():
             if capture == "call":
@@ -70,10 +74,10 @@ def read(data: bytes, root: Node, query: Query) -> tuple[list[Row], dict[str, li
             elif not capture.startswith("_"):
                 kind, node = capture, nodes[0]
         if node is not None and name:
-            found.setdefault((node.start_byte, -node.end_byte), (kind, node, name, parent))
-    rows: list[Row] = []
-    for kind, node, name, parent in [found[key] for key in sorted(found)]:
-        rows.append(_row(data, kind, node, name, parent))
+            key = (node.start_byte, -node.end_byte)
+            if key not in found or pattern < found[key][0]:
+                found[key] = (pattern, kind, node, name, parent)
+    rows = [_row(data, *found[key][1:]) for key in sorted(found)]
     _set_parents(rows)
     return rows, calls
 
@@ -93,15 +97,12 @@ def _row(data: bytes, kind: str, node: Node, name: str, parent: str) -> Row:
     while before is not None and before.type in _ATTRIBUTES:
         start, before = before.start_byte, before.prev_sibling
     doc = _docstring(data, node) or comment_above(data, start)
-    return [
-        _NAME_TAIL.sub("", name) or name,
-        kind,
-        parent,
-        start,
-        outer.end_byte,
-        _signature(data, node, outer),
-        doc,
-    ]
+    name = _NAME_TAIL.sub("", name) or name
+    if "::" in name and kind in _QUALIFIED:
+        scope, name = name.rsplit("::", 1)
+        parent = f"{parent}::{scope}" if parent else scope
+    parent = parent.replace("::", ".")
+    return [name, kind, parent, start, outer.end_byte, _signature(data, node, outer), doc]
 
 
 def _single(node: Node) -> bool:
@@ -124,20 +125,26 @@ def _signature(data: bytes, node: Node, outer: Node) -> str:
     if body is None:
         body = next((child for child in node.children if child.type in _BODIES), None)
     if body is None:
-        value = node.child_by_field_name("value")
+        value = node.child_by_field_name("value") or node.child_by_field_name("right")
         body = value.child_by_field_name("body") if value is not None else None
     end = body.start_byte if body is not None and body.start_byte > start else node.end_byte
     end = min([end, *(child.start_byte for child in node.children if "comment" in child.type)])
     text = data[start : min(end, start + 4 * SIGNATURE_CHARS)].decode("utf-8", "replace")
     if body is None:
-        text = text.split("\n", 1)[0] if _is_long(text) else text
-    text = " ".join(text.split()).rstrip(" :{=")
+        text = _head(text)
+    text = " ".join(text.split()).removesuffix("=>").rstrip(" :{=")
     return text if len(text) <= SIGNATURE_CHARS else text[: SIGNATURE_CHARS - 1] + "…"
 
 
-def _is_long(text: str) -> bool:
-    """A definition without a body node that spans many lines shows its first line only."""
-    return text.count("\n") > 3
+def _head(text: str) -> str:
+    """The first line, and as many more as its brackets stay open."""
+    lines = text.splitlines()
+    opened = 0
+    for at, line in enumerate(lines):
+        opened += sum(line.count(mark) for mark in "([{") - sum(line.count(mark) for mark in ")]}")
+        if opened <= 0 or line.rstrip().endswith("{"):
+            return "\n".join(lines[: at + 1])
+    return text
 
 
 def _docstring(data: bytes, node: Node) -> str:
@@ -155,7 +162,7 @@ def _docstring(data: bytes, node: Node) -> str:
     return clean_doc(text.strip("\"'"))
 
 
-_COMMENT_LINE = re.compile(rb"[ \t]*(?:///?!?|//!|#+(?!\[)|/?\*+[*/!]*|--+|;+|%+|\(\*+)")
+_COMMENT_LINE = re.compile(rb"[ \t]*(?:///?!?|//!|#+(?=[\s#]|$)|/?\*+[*/!]*|--+|;+|%+|\(\*+)")
 
 
 def comment_above(data: bytes, start: int) -> str:
@@ -173,7 +180,9 @@ def comment_above(data: bytes, start: int) -> str:
     return clean_doc(b"\n".join(reversed(lines)).decode("utf-8", "replace"))
 
 
-_MARKS = re.compile(r"^\s*(?:///?!?|//!|#+|/\*+!?|\*+(?!/)|\*+/|--+|;+|%+|\(\*+|\{-+)?\s?", re.MULTILINE)
+_MARKS = re.compile(
+    r"^\s*(?:///?!?|//!|#+|/\*+!?|\*+(?!/)|\*+/|--+|;+|%+|\(\*+|\{-+)?[ \t]?(?:\|[ \t])?", re.MULTILINE
+)
 
 
 def clean_doc(text: str) -> str:
@@ -195,8 +204,14 @@ def _set_parents(rows: list[Row]) -> None:
             stack.pop()
         if stack:
             owner = stack[-1]
-            if not row[2]:
-                row[2] = f"{owner[2]}.{owner[0]}" if owner[2] else owner[0]
+            if not row[2] and not (owner[1] == "type" and row[1] in _TAGGED):
+                row[2] = qualified(owner[2], owner[0])
             if row[1] == "function" and owner[1] in _OWNERS:
                 row[1] = "method"
         stack.append(row)
+
+
+def qualified(parent: str, name: str) -> str:
+    """`Outer.Inner`; in very deep nesting only the innermost names, so that the length stays bounded."""
+    joined = f"{parent}.{name}" if parent else name
+    return joined if len(joined) <= NAME_CHARS else name

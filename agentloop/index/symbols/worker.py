@@ -1,8 +1,8 @@
 """The parse worker: a process that reads files from a pipe and answers with definitions and calls.
 
-Run by path, with an isolated interpreter, so that it imports only tree-sitter and the grammars. An alarm
-whose signal has its default action ends the process when a parse takes too long, whatever code runs at
-that time and whether or not the parent still lives. A memory limit bounds a grammar that blows up.
+Run by path, with an isolated interpreter, so that it imports only tree-sitter and the grammars. A timer
+of processor time whose signal has its default action ends the process when a parse takes too long,
+whatever code runs at that time, whether or not the parent still lives, and however busy the machine is. A memory limit bounds a grammar that blows up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _write(data: bytes) -> None:
 
 def main() -> None:
     """Answer requests until the pipe closes."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -57,10 +57,11 @@ def main() -> None:
             language = semble_grammars.get_language(name)
             loaded[name] = tree_sitter.Parser(language), tree_sitter.Query(language, TAGS[name])
         parser, query = loaded[name]
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        rows, calls = read(data, parser.parse(data).root_node, query)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        answer = json.dumps([rows, calls], ensure_ascii=True, separators=(",", ":")).encode()
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        root = parser.parse(data).root_node
+        rows, calls = read(data, root, query)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answer = json.dumps([rows, calls, root.has_error], ensure_ascii=True, separators=(",", ":")).encode()
         _write(RESPONSE.pack(len(answer)) + answer)
 
 
