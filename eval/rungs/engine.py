@@ -1,0 +1,203 @@
+"""The engine as a rung: `single_shot`, `agentic` and `oracle`, through the library's public front.
+
+A question gives one pack a budget. The run file takes the pack of the largest budget, then the fused
+candidates that did not fit. A model other than the built-in planner is asked once, at the largest
+budget; the smaller packs replay its recorded exchange.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from agentloop import Environment, compress_sync, make_request
+from agentloop.errors import AgentloopError, ErrorCode
+from agentloop.request import TaskType
+from agentloop.types import Candidate
+from eval.answers import Answer, PackFacts, Piece
+from eval.golden import Lane, LineSpan, Question
+from eval.material import Material
+from eval.packcheck import Originals, check_pack
+from eval.rungs.options import EngineOptions
+from eval.rungs.oracle import OracleModel
+
+if TYPE_CHECKING:
+    from agentloop.loop import ChatModel
+    from agentloop.pipeline import Outcome
+
+COULD_NOT_SCORE = frozenset({ErrorCode.MODEL_UNAVAILABLE, ErrorCode.TIMED_OUT, ErrorCode.INTERNAL})
+
+
+class EngineRung:
+    """Asks the engine over one group's corpus."""
+
+    def __init__(self, mode: str, material: Material, options: EngineOptions) -> None:
+        self.mode, self.material, self.options = mode, material, options
+        self.documents = DocumentIds(material)
+        self.originals = Originals(material)
+
+    def ask(self, question: Question) -> Answer:
+        """One request a budget, the largest first.
+
+        An error of the engine is the answer's `error` when nothing was decided by the retrieval (a model
+        that failed, time that ran out); else it is an empty answer, which scores zero.
+        """
+        budgets = sorted(self.options.budgets, reverse=True)
+        packs: list[PackFacts] = []
+        first: Outcome | None = None
+        seconds = 0.0
+        try:
+            for budget in budgets:
+                started = time.monotonic()
+                outcome = self._compress(question, budget, again=first is not None)
+                if first is None:
+                    first, seconds = outcome, time.monotonic() - started
+                packs.append(self._facts(outcome, budget))
+        except AgentloopError as error:
+            told = f"{error.code}: {error.message}"
+            if error.code in COULD_NOT_SCORE or first is not None:
+                return Answer(question.qid, error=told)
+            return Answer(question.qid, notes={"engine_error": told})
+        return self._answer(question, first, packs, seconds)
+
+    def _answer(
+        self, question: Question, first: Outcome | None, packs: Sequence[PackFacts], seconds: float
+    ) -> Answer:
+        assert first is not None  # there is at least one budget  # noqa: S101
+        retrieval = first.released["payload"]["retrieval"]
+        usage = first.loop.usage if first.loop else None
+        sent, wrote = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
+        codes = [w["code"] for w in first.released["payload"].get("warnings", ())]
+        if "MODEL_UNAVAILABLE" in codes and self.mode == "agentic":
+            return Answer(question.qid, error="MODEL_UNAVAILABLE: the model failed in the loop.")
+        return Answer(
+            qid=question.qid,
+            pieces=packs[0].pieces,
+            tail=tuple(self._tail(first)),
+            packs=tuple(packs),
+            seconds=seconds,
+            calls=int(retrieval.get("tool_calls", 0)),
+            turns=int(retrieval.get("turns", 0)),
+            tokens=packs[0].tokens,
+            model_tokens=sent + wrote,
+            cost=(sent * self.options.price[0] + wrote * self.options.price[1]) / 1e6,
+            notes={"stop": retrieval.get("stop_reason", ""), "warnings": codes, "searches": _searches(first)},
+        )
+
+    def _compress(self, question: Question, budget: int, *, again: bool) -> Outcome:
+        material = self.material
+        logs = material.lane is Lane.LOGS
+        task = self.options.task or (TaskType.SUMMARIZE_LOGS if logs else TaskType.RAG_COMPRESS)
+        mode = "single_shot" if self.mode == "single_shot" else "agentic"
+        request = make_request(
+            question.text,
+            [material.path],
+            task=task,
+            baselines=[material.baseline] if material.baseline else (),
+            task_params={"mode": mode, "max_tool_calls": self.options.max_tool_calls},
+            constraints={"final_evidence_pack_budget": budget},
+        )
+        with self._model(question, again) as model:
+            return compress_sync(request, Environment(model=model))
+
+    def _model(self, question: Question, again: bool) -> AbstractContextManager[ChatModel | None]:
+        if self.mode == "oracle":
+            return nullcontext(OracleModel(question))
+        if self.mode == "single_shot":
+            return nullcontext(None)
+        from agentloop.loop import open_model
+
+        name = f"{hashlib.sha256(question.qid.encode()).hexdigest()[:24]}.jsonl"
+        options = self.options
+        if options.replay is not None:
+            return open_model(f"replay:{options.replay / name}")
+        if options.model in {None, "builtin"} and options.record is None:
+            return nullcontext(None)
+        if again and options.record is not None:
+            return open_model(f"replay:{options.record / name}")
+        record = str(options.record / name) if options.record is not None else None
+        return open_model(options.model, record=record)
+
+    def _facts(self, outcome: Outcome, budget: int) -> PackFacts:
+        released = outcome.released
+        pieces = tuple(self._piece(item) for item in released["payload"]["evidence"])
+        checked = check_pack(released, self.originals)
+        return PackFacts(
+            budget=budget,
+            tokens=int(released["payload"]["budget"]["final_pack_tokens"]),
+            pieces=pieces,
+            refs=checked.refs,
+            refs_ok=checked.refs_ok,
+            claims=len(pieces),
+            supported=checked.supported,
+        )
+
+    def _piece(self, item: dict[str, Any]) -> Piece:
+        docs: dict[str, None] = {}
+        lines: list[LineSpan] = []
+        for ref in item["source_refs"]:
+            first, last = int(ref["line_start"]), int(ref["line_end"])
+            found = self.documents.of(ref.get("path", ""), first, last)
+            docs.update(dict.fromkeys(found))
+            if self.material.lane is not Lane.RECORDS:
+                lines += [LineSpan(doc, first, last) for doc in found]
+        return Piece(
+            docs=tuple(docs),
+            tokens=int(item.get("tokens", 0)),
+            lines=tuple(lines),
+            confidence=float(item.get("confidence", 0)),
+            relevance=float(item.get("relevance", 0)),
+        )
+
+    def _tail(self, outcome: Outcome) -> Iterable[str]:
+        """Documents of the fused candidates, best first."""
+        found: dict[str, None] = {}
+        for candidate in outcome.ranking.candidates:
+            found.update(dict.fromkeys(self._candidate(outcome, candidate)))
+        return found
+
+    def _candidate(self, outcome: Outcome, candidate: Candidate) -> tuple[str, ...]:
+        chunk = outcome.chunks[candidate.chunk]
+        return self.documents.of(outcome.corpus.files[chunk.file].path, chunk.line_start, chunk.line_end)
+
+
+class DocumentIds:
+    """From a path and lines of the engine's input to document ids of the golden set.
+
+    The records file that was written for a group holds one record a line, so lines name records.
+    """
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self.records: list[str] = []
+        if material.lane is Lane.RECORDS:
+            with material.path.open(encoding="utf-8") as lines:
+                self.records = [str(json.loads(line)["id"]) for line in lines]
+
+    def of(self, path: str, first: int, last: int) -> tuple[str, ...]:
+        """The documents that lines `first..last` of `path` belong to."""
+        if self.material.lane is Lane.RECORDS:
+            return tuple(self.records[first - 1 : last])
+        if self.material.single:
+            # a baseline's lines are no lines of the failing log
+            return (self.material.single,) if path == self.material.path.name else ()
+        return (path,)
+
+
+def _searches(outcome: Outcome) -> list[str]:
+    """Queries that the loop searched for, in order, for the table of causes."""
+    if outcome.loop is None:
+        return []
+    queries = []
+    for message in outcome.loop.trace.get("messages", ()):
+        for _, name, arguments in message.get("tool_calls", ()):
+            if name == "search_data":
+                try:
+                    queries.append(str(json.loads(arguments)["query"]))
+                except (ValueError, KeyError, TypeError):
+                    continue
+    return queries

@@ -1,0 +1,92 @@
+"""A whole run: answers, run files, results, report, plots."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from eval import archives, plots, report, results, trec
+from eval.golden import GoldenError, Lane
+from eval.metrics import score
+from eval.plan import RunConfig, Variant, variants
+from eval.runner import execute, open_run, to_stderr
+
+
+def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
+    """Answer, score and write everything below `config.out`; returns the report.
+
+    Raises:
+        RunRefused: `config.out` holds results that must not be touched.
+        GoldenError: a set or a corpus can't be read.
+        ModuleNotFoundError: an extra is missing.
+    """
+    import ir_measures  # noqa: F401  # a missing extra must show before hours of work
+
+    sets = variants(config)
+    config = _fetched(config, sets)
+    open_run(config, sets, resume=resume, force=force)
+    answers = execute(config, sets, to_stderr)
+    scored = []
+    for variant in sets:
+        by_rung = {
+            rung: found
+            for rung, found in answers[variant.folder].items()
+            if rung != "tail" or variant.golden.lane is Lane.LOGS
+        }
+        trec.write_qrels(variant.folder / "qrels.trec.txt", variant.questions)
+        for rung, found in by_rung.items():
+            trec.write_run(variant.folder / f"{rung}.trec", variant.questions, found, rung)
+            trec.write_items(variant.folder / f"{rung}.items.jsonl", variant.questions, found)
+        scored.append((variant, by_rung))
+    return _write(config, scored, draw)
+
+
+def _write(config: RunConfig, scored: list[tuple[Variant, dict[str, Any]]], draw: bool) -> str:
+    built = results.build(config, scored)
+    tables = {
+        variant.name: {
+            rung: score(variant.questions, found, results.ks_of(config), config.budgets)
+            for rung, found in by_rung.items()
+        }
+        for variant, by_rung in scored
+    }
+    _json(config.out / "results.json", built, indent=1)
+    _json(config.out / "scores.json", tables)
+    made: dict[str, list[str]] = {}
+    if draw:
+        for variant, by_rung in scored:
+            result = built["sets"][variant.name]
+            drawn = plots.draw(variant.folder, variant.name, result, variant.questions, by_rung)
+            base = variant.folder.relative_to(config.out)
+            made[variant.name] = [(base / name).as_posix() for name in drawn]
+    text = report.render(built, made)
+    (config.out / "report.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def _json(path: Path, value: Any, indent: int | None = None) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=True, indent=indent) + "\n", encoding="utf-8")
+
+
+def _fetched(config: RunConfig, sets: list[Variant]) -> RunConfig:
+    """With `--fetch`, wheels of the packages that sets of files name, as their corpora."""
+    if config.fetch is None:
+        return config
+    corpora = dict(config.corpora)
+    for variant in sets:
+        golden = variant.golden
+        if golden.lane is not Lane.FILES or golden.name in corpora:
+            continue
+        wanted = {
+            (str(q.extra["package"]), str(q.extra["version"]))
+            for q in golden.questions
+            if q.extra.get("package") and q.extra.get("version")
+        }
+        try:
+            archives.fetch(sorted(wanted), config.fetch)
+        except archives.ArchiveError as exc:
+            raise GoldenError(str(exc)) from None
+        corpora[golden.name] = str(config.fetch)
+    return replace(config, corpora=corpora)
