@@ -120,7 +120,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
         if request.task_params.mode is Mode.AGENTIC:
             looped = await _explore(job, session, corpus)
         ranking = await job.stage(Stage.RERANKING, 0.8, session.rank)
-    drafts = await job.stage(
+    evidence = await job.stage(
         Stage.COMPRESSION,
         0.85,
         lambda: task_evidence(ranking, corpus, chunks, request, parser, ledger),
@@ -128,7 +128,17 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     built = await job.stage(
         Stage.COMPRESSION,
         0.9,
-        lambda: build_pack(drafts, ranking, corpus, request, env.policy, ledger, looped, job_id=env.job_id),
+        lambda: build_pack(
+            evidence.drafts,
+            ranking,
+            corpus,
+            request,
+            env.policy,
+            ledger,
+            looped,
+            job_id=env.job_id,
+            details=evidence.details,
+        ),
     )
     await job.stage(
         Stage.VALIDATION, 0.95, lambda: verify_released(built, corpus, request, env.policy, env.caps)

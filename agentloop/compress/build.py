@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,12 @@ from agentloop.pack import Pack, canonical, to_json, with_short_hashes
 from agentloop.redact import Redactor
 from agentloop.request import Classification, CompressRequest
 from agentloop.types import Corpus, Draft, Ranking
+
+EvidenceId = Callable[[Draft], str | None]
+"""The id under which a draft was released, None for one that did not fit."""
+
+Details = Callable[[EvidenceId], dict[str, Any]]
+"""A task's own fields for the evidence that fits; fields that are empty are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,12 @@ def build_pack(
     looped: LoopResult | None = None,
     *,
     job_id: str | None = None,
+    details: Details | None = None,
 ) -> BuiltPack:
     """The evidence pack of a request, within all of its budgets.
+
+    Args:
+        details: the task's own fields for the drafts that fit, given the id of each.
 
     Raises:
         AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED, not even one item fits;
@@ -74,6 +84,7 @@ def build_pack(
             retrieved_tokens=ranking.retrieved_tokens,
             policy_mode=policy.mode,
             quality=accounts.quality(ranking, items, sum(p.draft.by_model for p in prepared[:items])),
+            details=masked(details(_ids(kept[:items])), redactor) if details else {},
         )
 
     fitted = fit(prepared, envelope, request.constraints, corpus)
@@ -81,6 +92,12 @@ def build_pack(
         ledger.warn(WarningCode.EVIDENCE_TRIMMED, _trimmed(fitted.trimmed, request), Stage.COMPRESSION)
     ledger.add(Stage.COMPRESSION, tokens=fitted.payload.budget.compressed_tokens)
     return _assemble(fitted, kept, corpus, policy, ledger, looped, job_id, redactor)
+
+
+def _ids(kept: Sequence[Draft]) -> EvidenceId:
+    """The ids under which drafts leave, by identity: two drafts may be equal."""
+    ids = {id(draft): f"ev_{n:03d}" for n, draft in enumerate(kept, 1)}
+    return lambda draft: ids.get(id(draft))
 
 
 def _wanted(drafts: Sequence[Draft], request: CompressRequest, ledger: Ledger) -> list[Draft]:

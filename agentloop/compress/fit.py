@@ -61,6 +61,7 @@ class Envelope:
     retrieved_tokens: int
     policy_mode: str
     quality: QualitySignals
+    details: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +218,7 @@ def _payload(items: Sequence[EvidenceItem], trimmed: int, frame: Frame, examples
         budget=account,
         warnings=around.warnings,
         policy_mode=around.policy_mode,
+        details=around.details,
     )
     fitted = Fitted(SCHEMA_NAMES[around.request.task_type], payload, around.quality, trimmed)
     counted = final_pack_tokens(fitted.content())

@@ -20,9 +20,13 @@ _FAILURE = re.compile(
 
 
 def log_files(corpus: Corpus, role: InputRole) -> list[SourceFile]:
-    """The logs among inputs of a role."""
+    """The logs among inputs of a role, each content once: a log may be named and lie in a folder too."""
     inputs = {i.input_id for i in corpus.inputs if i.role is role}
-    return [f for f in corpus.files if f.kind is FileKind.LOG and f.input_id in inputs]
+    logs: dict[str, SourceFile] = {}
+    for file in corpus.files:
+        if file.kind is FileKind.LOG and file.input_id in inputs:
+            logs.setdefault(file.content_hash, file)
+    return list(logs.values())
 
 
 def asks_for_failure(question: str) -> bool:
@@ -30,31 +34,24 @@ def asks_for_failure(question: str) -> bool:
     return _FAILURE.search(question) is not None
 
 
-def with_log_failures(
-    found: Sequence[Draft], corpus: Corpus, request: CompressRequest, ledger: Ledger
-) -> list[Draft]:
-    """The drafts of the question, joined by those of the logs' own failures where the request wants them.
-
-    `summarize_logs` is led by the failures; another task by its first few, if the question asks what
-    failed, and then by what the question found.
-    """
-    summarise = request.task_type is TaskType.SUMMARIZE_LOGS
+def failure_drafts(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> list[Draft]:
+    """What the logs say of their failures, best first; nothing where the request asks for something else."""
     logs = log_files(corpus, InputRole.PRIMARY)
-    if not logs or not (summarise or asks_for_failure(request.question)):
-        return list(found)
-    baselines = log_files(corpus, InputRole.BASELINE)
-    failures = log_drafts(corpus, logs, request, ledger, baseline_files=baselines)
-    lead = len(failures) if summarise else LEADING
-    return distinct([*failures[:lead], *found, *failures[lead:]])
+    wanted = request.task_type in (TaskType.SUMMARIZE_LOGS, TaskType.DEBUG) or asks_for_failure(
+        request.question
+    )
+    if not logs or not wanted:
+        return []
+    return log_drafts(corpus, logs, request, ledger, baseline_files=log_files(corpus, InputRole.BASELINE))
 
 
-def distinct(drafts: Sequence[Draft]) -> list[Draft]:
-    """`drafts` without those whose first place lies inside the first place of an earlier one."""
+def distinct(drafts: Sequence[Draft], corpus: Corpus) -> list[Draft]:
+    """`drafts` without those whose first place lies inside that of an earlier one, or of its twin."""
     kept: list[Draft] = []
-    taken: dict[int, list[tuple[int, int]]] = {}
+    taken: dict[str, list[tuple[int, int]]] = {}
     for draft in drafts:
         place = draft.places[0]
-        spans = taken.setdefault(place.file, [])
+        spans = taken.setdefault(corpus.files[place.file].content_hash, [])
         if any(start <= place.byte_start and place.byte_end <= end for start, end in spans):
             continue
         spans.append((place.byte_start, place.byte_end))

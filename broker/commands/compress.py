@@ -93,7 +93,7 @@ def _request(args: argparse.Namespace) -> CompressRequest:
     if args.query is None or not (args.paths or args.baseline):
         raise AgentloopError(
             ErrorCode.REQUEST_INVALID,
-            "compress needs a QUERY and at least one PATH (or --request FILE); see agentloop compress --help.",
+            "compress needs a QUERY and at least one PATH (or --request FILE); see compress --help.",
             Stage.REQUEST,
         )
     params = _members(args.param, "--param")

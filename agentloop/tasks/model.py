@@ -1,0 +1,17 @@
+"""What a task gives: drafts of evidence, best first, and the fields of its own that refer to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentloop.compress import Details
+from agentloop.types import Draft
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvidence:
+    """Drafts in the order of the evidence, and what makes `payload.details`."""
+
+    drafts: Sequence[Draft]
+    details: Details | None = None
