@@ -1,8 +1,8 @@
 """In-memory BM25 over the chunks of one request, on tantivy. The index stores no text.
 
-Two fields: `body`, the chunk's text with the parts of its camelCase identifiers, and `path`, the words of
-its path. `name` holds the definitions or headings of a chunk. Words are indexed as they are; stems,
-joined and split forms are looked up when a question is asked (`variants`).
+Three fields: `body`, the chunk's text with the parts of its camelCase identifiers; `name`, the definitions
+or headings in it; `path`, the words of its path. Words are indexed as they are: forms that share a stem
+are looked up when a question is asked (`variants`), in whichever language it is.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ _PATH_WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing a query asks for: alternatives that count once, the best of them most.
+    """One thing that a query asks for, in the ways in which a text may write it.
 
     Args:
-        forms: single words as the index has them, each with its share (1 for the word as asked).
+        forms: single words as the index has them, each with its share (1 for the word as asked). Their
+            matches add up, as those of one word would.
         weight: how much the term counts in the query.
-        phrase: words that must stand side by side, for identifiers of several parts; may be empty.
+        phrases: words side by side. With phrases, only the best of all the ways counts.
     """
 
     forms: tuple[tuple[str, float], ...]
     weight: float = 1.0
-    phrase: tuple[str, ...] = ()
+    phrases: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class LexicalIndex:
             AgentloopError: INDEX_BUILD_FAILED, tantivy refused (memory, a broken build).
         """
         self._count = len(chunks)
+        self._variants: dict[tuple[str, str], list[tuple[str, int]]] = {}
         builder = tantivy.SchemaBuilder()
         builder.add_unsigned_field("id", fast=True)
         builder.add_text_field("body", tokenizer_name="words")
@@ -111,12 +113,19 @@ class LexicalIndex:
             word: lower-case.
             language: names the stemmer.
         """
+        key = (word, language)
+        found = self._variants.get(key)
+        if found is None:
+            found = self._variants[key] = self._look_up(word, language)
+        return found
+
+    def _look_up(self, word: str, language: str) -> list[tuple[str, int]]:
         if len(word) < 3 or not word.isalpha():
             return []
         stem_all = stemmer(language)
         stem = stem_all([word])[0]
-        shared = min(len(stem), len(word))
-        head = stem[: max(3, shared - 1)] if shared > 3 else stem
+        # a stem may end in another letter than the word (happy, happi) and still share its head
+        head = stem[: max(3, len(stem) - 1)] if len(stem) > 3 else stem
         near = [
             (w, n) for w, n in self.prefixed(head) if w != word and len(w) <= len(word) + 6 and w.isalpha()
         ]
@@ -127,7 +136,7 @@ class LexicalIndex:
 
     def search(self, terms: Sequence[Term], limit: int, weights: FieldWeights = FieldWeights()) -> list[Hit]:
         """The best chunks for a query, best first; equal scores by chunk id."""
-        built = [q for q in (self._term(term, weights) for term in terms) if q is not None]
+        built = [query for term in terms for query in self._options(term, weights)]
         if not built or not self._count or limit <= 0:
             return []
         query = tantivy.Query.boolean_query([(tantivy.Occur.Should, q) for q in built])
@@ -160,27 +169,26 @@ class LexicalIndex:
         hits = [Hit(int(chunk or 0), float(score)) for (score, _), chunk in zip(found, ids, strict=True)]
         return sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
 
-    def _term(self, term: Term, weights: FieldWeights) -> tantivy.Query | None:
-        """Forms of one word share one inverse document frequency, that of all of them together."""
+    def _options(self, term: Term, weights: FieldWeights) -> list[tantivy.Query]:
+        """The queries of one term. Its forms share one inverse document frequency, that of them together."""
+        query = tantivy.Query
         counts = [(form, share, self.df(form)) for form, share in term.forms]
-        together = min(self._count, sum(n for _, _, n in counts))
+        together = self.idf(min(self._count, sum(n for _, _, n in counts)))
         options: list[tantivy.Query] = []
         for form, share, n in counts:
-            if n:
-                level = self.idf(together) / max(self.idf(n), 1e-9)
-                query = tantivy.Query.term_query(self._schema, "body", form)
-                options.append(tantivy.Query.boost_query(query, share * level * weights.body))
+            if n and weights.body:
+                level = together / max(self.idf(n), 1e-9) * share * weights.body * term.weight
+                options.append(query.boost_query(query.term_query(self._schema, "body", form), level))
             for field, weight in (("name", weights.name), ("path", weights.path)):
                 if weight and self.df(form, field):
-                    query = tantivy.Query.term_query(self._schema, field, form, "freq")
-                    options.append(tantivy.Query.boost_query(query, share * weight))
-        if len(term.phrase) > 1:
-            query = tantivy.Query.phrase_query(self._schema, "body", list(term.phrase))
-            options.append(query)
-        if not options:
-            return None
-        best = tantivy.Query.disjunction_max_query(options, 0.3) if len(options) > 1 else options[0]
-        return tantivy.Query.boost_query(best, term.weight)
+                    found = query.term_query(self._schema, field, form, "freq")
+                    options.append(query.boost_query(found, share * weight * term.weight))
+        for words_ in term.phrases:
+            found = query.phrase_query(self._schema, "body", list(words_))
+            options.append(query.boost_query(found, term.weight))
+        if term.phrases and options:
+            return [query.disjunction_max_query(options, 0.0)]
+        return options
 
 
 def _analyzer() -> tantivy.TextAnalyzer:
@@ -216,8 +224,8 @@ def _documents(corpus: Corpus, chunks: Sequence[Chunk]) -> Iterator[tantivy.Docu
             data = file.content.read(chunk.byte_start, chunk.byte_end)
             text = data.decode("utf-8", "replace")
         else:
-            text = corpus.text(chunk)
-            data = text.encode("utf-8", "replace")
+            data = corpus.text(chunk).encode("utf-8", "replace")  # JSON may hold lone surrogates
+            text = data.decode("utf-8")
         document = tantivy.Document()
         document.add_unsigned("id", number)
         document.add_text("body", text)

@@ -70,7 +70,9 @@ class Question:
     text: str
     language: str
     words: tuple[Word, ...]
+    pairs: tuple[tuple[str, str], ...]  # neighbouring content words of the title
     identifiers: tuple[str, ...]
+    names: tuple[str, ...]  # what may be the name of a definition: identifiers, capitalised words
     quoted: tuple[str, ...]
     paths: tuple[tuple[str, int], ...]  # path as written, line or 0
     regex: str
@@ -105,6 +107,8 @@ def read(text: str) -> Question:
         text=text,
         language=language,
         words=found,
+        pairs=_pairs(title, frozenset(word.text for word in found)),
+        names=_names(text, identifiers),
         identifiers=identifiers[:32],
         quoted=quoted[:16],
         paths=paths[:32],
@@ -136,6 +140,24 @@ def _content(text: str, title: str, language: str) -> tuple[Word, ...]:
     share = min(0.5, max(1.0, sum(head.values())) / max(1.0, sum(rest.values())))
     head.update({term: weight * share for term, weight in rest.items()})
     return _nonempty(head, text)
+
+
+def _pairs(title: str, content: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """Words that stand side by side in the title, both of them content."""
+    line = [term for word in words.words(title) for term in words.terms(word)]
+    return tuple(
+        (a, b) for a, b in zip(line, line[1:], strict=False) if a in content and b in content and a != b
+    )
+
+
+def _names(text: str, identifiers: tuple[str, ...]) -> tuple[str, ...]:
+    """What the question may name: the last part of each identifier, and capitalised words inside a sentence."""
+    found = [re.split(r"\.|::|->|#", identifier)[-1] for identifier in identifiers]
+    found += [
+        m.group()
+        for m in re.finditer(r"(?<=[\w,;:(] )[A-Z]\w+|(?<=^)[A-Z]\w+(?=\s+[a-z])", text[:TITLE_CHARS])
+    ]
+    return tuple(name for name in dict.fromkeys(found) if not is_function_word(name.lower(), "english"))[:32]
 
 
 def _nonempty(found: dict[str, float], text: str) -> tuple[Word, ...]:

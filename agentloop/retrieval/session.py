@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from agentloop import tokens
 from agentloop.budget import Ledger
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
-from agentloop.index.lexical import FieldWeights, LexicalIndex, Term
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import CompressRequest, Strategy
-from agentloop.retrieval import exact, frames, question, snippet
-from agentloop.retrieval.chunkmap import ChunkMap
-from agentloop.retrieval.fusion import fuse, ranks
-from agentloop.retrieval.question import Question
-from agentloop.types import Candidate, Chunk, Corpus, Hit, Passage, Ranking, ReadResult, SearchResult
+from agentloop.retrieval import question, snippet
+from agentloop.retrieval.dedup import collapse
+from agentloop.retrieval.focus import span_of, symbol_for
+from agentloop.retrieval.fusion import fuse
+from agentloop.retrieval.near import near_hits
+from agentloop.retrieval.rerank import term_set
+from agentloop.retrieval.retriever import Retrieved, Retriever
+from agentloop.types import Candidate, Chunk, Corpus, FileKind, Passage, Ranking, ReadResult, SearchResult
 
 TOP = 8
-POOL = 300
-WEIGHTS = FieldWeights(body=1.0, name=0.5, path=0.5)
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What the request has found so far."""
-
-    lists: dict[str, tuple[float, Sequence[int]]] = field(default_factory=dict)
-    searches: int = 0
+"""Passages of one search."""
+MAX_CANDIDATES = 300
+FOCUSED = 16
+"""Candidates whose files are parsed to find the definition that they are about."""
+SEARCH_WEIGHT = 0.5
+"""A search of the loop against the first pass, in the fusion of both."""
+_LOOP = (Strategy.BM25, Strategy.RIPGREP)
 
 
 class RetrievalSession:
@@ -43,41 +41,44 @@ class RetrievalSession:
         caps: Caps,
         parser: SymbolParser,
     ) -> None:
+        """Build the index.
+
+        Raises:
+            AgentloopError: INDEX_BUILD_FAILED.
+        """
         self._corpus = corpus
         self._chunks = chunks
         self._request = request
         self._ledger = ledger
-        self._caps = caps
         self._parser = parser
-        self._where = ChunkMap(chunks)
-        self._paths = frames.PathIndex(corpus)
-        self.index = LexicalIndex(corpus, chunks)
-        self.question = question.read(request.question)
-        self._memory = _Memory()
+        self.retriever = Retriever(corpus, chunks, parser)
+        self._first: Retrieved | None = None
+        self._searches: list[Retrieved] = []
         ledger.add(Stage.INDEXING, chunks=len(chunks))
 
     def first_pass(self) -> None:
         """Run the request's strategies on its question."""
-        wanted = self._request.strategies
+        request, params = self._request, self._request.task_params
         for strategy in (Strategy.GIT_DIFF_HISTORY, Strategy.EMBEDDINGS):
-            if strategy in wanted:
+            if strategy in (params.retrieval_strategies or ()):
                 self._ledger.warn(
                     WarningCode.STRATEGY_UNAVAILABLE,
                     f"The strategy {strategy} is not available here; the others were used.",
                     Stage.RETRIEVAL,
                 )
-        found = self._find(self.question, wanted)
-        self._memory.lists.update({name: (1.0, chunks) for name, chunks in found.items()})
+        asked = question.read(request.question)
+        self._first = self.retriever.retrieve(
+            asked, request.strategies, params.stack_trace or "", params.failing_tests
+        )
 
     def search(self, query: str) -> SearchResult:
         """The top passages for a query; near hits, named as such, where nothing matches as asked."""
-        asked = question.read(query)
-        found = self._find(asked, (Strategy.BM25, Strategy.RIPGREP))
-        scores = fuse({name: (1.0, chunks) for name, chunks in found.items()})
-        order = sorted(scores, key=lambda n: (-scores[n], n))[:TOP]
-        self._memory.searches += 1
-        self._memory.lists[f"search {self._memory.searches}"] = (0.5, order)
-        return SearchResult(tuple(self._passage(n, scores[n], asked) for n in order))
+        found = self.retriever.retrieve(question.read(query), _LOOP)
+        near = ""
+        if not found.scored:
+            near, found = near_hits(self.retriever, found)
+        self._searches.append(found)
+        return SearchResult(tuple(self._passage(n, score, found) for n, score in found.scored[:TOP]), near)
 
     def read(self, ref: str) -> ReadResult:
         """The text of a chunk with its neighbours' refs.
@@ -89,69 +90,111 @@ class RetrievalSession:
         if not 0 <= number < len(self._chunks):
             raise KeyError(ref)
         chunk = self._chunks[number]
-        text = self._corpus.text(chunk)
-        before, after = self._where.beside(number, -1), self._where.beside(number, 1)
+        text = self.retriever.text(number)
+        before, after = self.retriever.where.beside(number, -1), self.retriever.where.beside(number, 1)
         return ReadResult(
-            ref,
-            self._scope(chunk),
-            self._corpus.files[chunk.file].path,
-            chunk.line_start,
-            chunk.line_end,
-            text[: snippet.READ_CHARS],
-            len(text) > snippet.READ_CHARS,
-            "" if before is None else f"c{before}",
-            "" if after is None else f"c{after}",
+            ref=ref,
+            scope=self._scope(chunk),
+            path=self._corpus.files[chunk.file].path,
+            line_start=chunk.line_start,
+            line_end=chunk.line_end,
+            text=text[: snippet.READ_CHARS],
+            truncated=len(text) > snippet.READ_CHARS,
+            before="" if before is None else f"c{before}",
+            after="" if after is None else f"c{after}",
         )
 
     def rank(self) -> Ranking:
-        """All that was found, fused, best first, within `retrieved_chunk_budget`."""
-        scores = fuse(self._memory.lists)
-        by_list = ranks(self._memory.lists)
-        order = sorted(scores, key=lambda n: (-scores[n], n))
-        best = scores[order[0]] if order else 1.0
-        spent, kept = 0, []
-        sizes = tokens.count_all([self._corpus.text(self._chunks[n]) for n in order])
-        for number, size in zip(order, sizes, strict=True):
-            if spent + size > self._request.constraints.retrieved_chunk_budget:
+        """All that was found, fused, reranked, duplicates collapsed, within `retrieved_chunk_budget`."""
+        if self._first is None:
+            self.first_pass()
+        first = self._first
+        assert first is not None  # noqa: S101 - first_pass has set it
+        scored = self._fused(first)
+        kept, spent = self._within_budget([n for n, _ in scored[:MAX_CANDIDATES]])
+        by_rank = first.ranks
+        scores = dict(scored)
+        candidates = [self._candidate(n, scores[n], by_rank.get(n, {}), first) for n in kept]
+        candidates = [
+            self._focused(candidate, first) if place < FOCUSED else candidate
+            for place, candidate in enumerate(candidates)
+        ]
+        collapsed = tuple(collapse(candidates, self._corpus, list(self._chunks)))
+        return self._ranking(collapsed, first, len(scored), len(kept), spent)
+
+    def _fused(self, first: Retrieved) -> list[tuple[int, float]]:
+        """The first pass, and what the loop's searches found in it or beside it."""
+        if not self._searches:
+            return list(first.scored)
+        lists = {"first": (1.0, [n for n, _ in first.scored])}
+        for place, found in enumerate(self._searches):
+            lists[f"search {place}"] = (SEARCH_WEIGHT, [n for n, _ in found.scored[:TOP]])
+        fused = fuse(lists)
+        top = max(fused.values(), default=1.0)
+        return sorted(((n, score / top) for n, score in fused.items()), key=lambda pair: (-pair[1], pair[0]))
+
+    def _within_budget(self, order: Sequence[int]) -> tuple[list[int], int]:
+        budget = self._request.constraints.retrieved_chunk_budget
+        spent = 0
+        kept: list[int] = []
+        for number, size in zip(
+            order, tokens.count_all([self.retriever.text(n) for n in order]), strict=True
+        ):
+            if spent + size > budget and kept:
+                self._ledger.warn(
+                    WarningCode.RETRIEVAL_BUDGET_REACHED,
+                    f"Retrieval stopped at {len(kept)} of {len(order)} chunks: retrieved_chunk_budget={budget}.",
+                    Stage.RETRIEVAL,
+                )
                 break
             spent += size
-            kept.append(Candidate(number, scores[number] / best, by_list[number]))
-        return Ranking(
-            tuple(kept),
-            len(self._chunks),
-            len(order),
-            len(order),
-            spent,
-            tuple(self._memory.lists),
-            self.question.terms,
+            kept.append(number)
+        self._ledger.add(Stage.RETRIEVAL, chunks=len(kept), tokens=spent)
+        return kept, spent
+
+    def _candidate(self, number: int, score: float, by_list: dict[str, int], first: Retrieved) -> Candidate:
+        held = term_set(self.retriever.text(number))
+        terms = tuple(a.word for a in first.query.asked if not a.forms.isdisjoint(held))
+        by_list = dict(by_list)
+        for found in self._searches:
+            for rank, (other, _) in enumerate(found.scored[:TOP], 1):
+                if other == number:
+                    by_list["loop"] = min(rank, by_list.get("loop", rank))
+        return Candidate(number, round(score, 6), by_list, terms=terms)
+
+    def _focused(self, candidate: Candidate, first: Retrieved) -> Candidate:
+        """A candidate with the definition that it is about."""
+        chunk = self._chunks[candidate.chunk]
+        file = self._corpus.files[chunk.file]
+        if file.kind is not FileKind.CODE:
+            return candidate
+        symbols = self._parser.symbols(file)
+        symbol = symbol_for(chunk, symbols, self._corpus, first.query, first.question.names)
+        if symbol is None:
+            return candidate
+        return Candidate(
+            candidate.chunk, candidate.score, candidate.ranks, (span_of(symbol),), symbol, candidate.terms
         )
 
-    def _find(self, asked: Question, strategies: Sequence[Strategy]) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        if Strategy.BM25 in strategies:
-            found["bm25"] = [hit.chunk for hit in self._lexical(asked)]
-        if Strategy.RIPGREP in strategies:
-            literals = [*asked.identifiers, *asked.quoted]
-            scores: dict[int, float] = {}
-            for one in exact.scan(self._corpus, self._chunks, self._where, literals):
-                for number, count in one.chunks.items():
-                    weight = (1.0 + (number in one.whole)) / len(one.chunks)
-                    scores[number] = scores.get(number, 0.0) + weight * min(count, 5)
-            found["ripgrep"] = sorted(scores, key=lambda n: (-scores[n], n))[:POOL]
-        if Strategy.STACK_TRACE_PATH in strategies:
-            texts = [self._request.task_params.stack_trace or "", asked.text]
-            placed = frames.located(texts, self._paths)
-            at = [self._where.at_line(file.index, frame.line) for frame, file in placed]
-            found["stack_trace_path"] = list(dict.fromkeys(n for n in at if n is not None))
-        return {name: chunks for name, chunks in found.items() if chunks}
-
-    def _lexical(self, asked: Question) -> list[Hit]:
-        terms = []
-        for word in asked.words:
-            forms = [(word.text, 1.0)]
-            forms += [(form, 0.8) for form, _ in self.index.variants(word.text, asked.language)]
-            terms.append(Term(tuple(forms), word.weight))
-        return self.index.search(terms, POOL, WEIGHTS)
+    def _ranking(
+        self, candidates: tuple[Candidate, ...], first: Retrieved, found: int, reranked: int, spent: int
+    ) -> Ranking:
+        held = {term for candidate in candidates for term in candidate.terms}
+        total = first.query.total
+        covered = sum(a.weight for a in first.query.asked if a.word in held)
+        used = tuple(first.lists)
+        top = [len([s for s in c.ranks if s in used]) / len(used) for c in candidates[:10]] if used else []
+        return Ranking(
+            candidates=candidates,
+            considered=len(self._chunks),
+            retrieved=found,
+            reranked=reranked,
+            retrieved_tokens=spent,
+            strategies=tuple(s for s in self._request.strategies if s in used) or used,
+            terms=first.question.terms,
+            term_coverage=covered / total if total else 0.0,
+            strategy_agreement=sum(top) / len(top) if top else 0.0,
+        )
 
     def _scope(self, chunk: Chunk) -> str:
         file = self._corpus.files[chunk.file]
@@ -159,21 +202,13 @@ class RetrievalSession:
             return file.derived.items[chunk.first_item].scope
         return ""
 
-    def _passage(self, number: int, score: float, asked: Question) -> Passage:
+    def _passage(self, number: int, score: float, found: Retrieved) -> Passage:
         chunk = self._chunks[number]
-        text = self._corpus.text(chunk)
-        start, end = snippet.centred(text, asked.terms)
-        first = chunk.line_start
-        last = chunk.line_end
+        text = self.retriever.text(number)
+        start, end = snippet.centred(text, found.question.terms)
+        first, last = chunk.line_start, chunk.line_end
         if self._corpus.files[chunk.file].derived is None:
             first = chunk.line_start + text.count("\n", 0, start)
             last = first + text.count("\n", start, max(start, end - 1))
-        return Passage(
-            f"c{number}",
-            self._scope(chunk),
-            self._corpus.files[chunk.file].path,
-            first,
-            last,
-            score,
-            text[start:end],
-        )
+        path = self._corpus.files[chunk.file].path
+        return Passage(f"c{number}", self._scope(chunk), path, first, last, score, text[start:end])

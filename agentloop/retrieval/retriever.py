@@ -1,0 +1,138 @@
+"""One question through the strategies, fusion and reranking. Stateless between questions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agentloop.index.language import detect
+from agentloop.index.lexical import FieldWeights, LexicalIndex
+from agentloop.index.symbols import SymbolParser
+from agentloop.request import Strategy
+from agentloop.retrieval import exact, frames
+from agentloop.retrieval.chunkmap import ChunkMap
+from agentloop.retrieval.definitions import DefinitionFinder, Linked
+from agentloop.retrieval.fusion import fuse, ranks
+from agentloop.retrieval.question import Question
+from agentloop.retrieval.rerank import Found, Reranker
+from agentloop.retrieval.terms import Query, build
+from agentloop.types import Chunk, ChunkType, Corpus, FileKind
+
+POOL = 400
+"""Chunks that BM25 gives to the reranker."""
+WEIGHTS = FieldWeights(body=1.0, name=1.0, path=2.0)
+MAX_LITERALS = 12
+MAX_TRACES = 100
+_SAMPLES = 24  # chunks looked at for the corpus' languages
+_SAMPLE_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What one question found: chunks with scores best first, ranks by strategy, and how it was asked."""
+
+    question: Question
+    query: Query
+    scored: tuple[tuple[int, float], ...]
+    lists: dict[str, list[int]]
+    linked: Linked
+
+    @property
+    def ranks(self) -> dict[int, dict[str, int]]:
+        """Each chunk's rank by strategy."""
+        return ranks({name: (1.0, chunks) for name, chunks in self.lists.items()})
+
+
+class Retriever:
+    """The strategies over one corpus. Safe to call again and again; nothing is remembered but caches."""
+
+    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk], parser: SymbolParser) -> None:
+        self._corpus = corpus
+        self._chunks = chunks
+        self.where = ChunkMap(chunks)
+        self.index = LexicalIndex(corpus, chunks)
+        self.text = lru_cache(maxsize=4096)(lambda number: corpus.text(chunks[number]))
+        self._paths = frames.PathIndex(corpus)
+        self._definitions = DefinitionFinder(corpus, chunks, self.where, parser)
+        self._reranker = Reranker(corpus, chunks, self.text)
+        self.languages = _languages(corpus, chunks)
+
+    def retrieve(
+        self, question: Question, strategies: Sequence[Strategy], trace: str = "", failing: Sequence[str] = ()
+    ) -> Retrieved:
+        """Run the strategies on a question.
+
+        Args:
+            trace: a stack trace given beside the question.
+            failing: names of failing tests; each also names what it tests.
+        """
+        languages = tuple(dict.fromkeys([question.language, *self.languages, "english"]))
+        query = build(question, self.index, languages)
+        found, lists = Found(), {}
+        if Strategy.BM25 in strategies or strategies == ():
+            hits = self.index.search(query.terms, POOL, WEIGHTS)
+            found.lexical = {hit.chunk: hit.score for hit in hits}
+            lists["bm25"] = [hit.chunk for hit in hits]
+        mentions: Counter[int] = Counter()
+        if Strategy.RIPGREP in strategies:
+            found.exact, mentions = self._exact(question, failing)
+            lists["ripgrep"] = _best(found.exact)
+        linked = Linked()
+        names = tuple(dict.fromkeys([*question.names, *failing]))
+        if Strategy.TREE_SITTER in strategies and names:
+            linked = self._definitions.find(names, mentions, lists.get("bm25", ()))
+            for definition in reversed(linked.definitions):
+                strength = max(definition.strength, found.definitions.get(definition.chunk, 0.0))
+                found.definitions[definition.chunk] = strength
+            found.linked = frozenset([*linked.callers, *linked.callees])
+            lists["tree_sitter"] = linked.chunks
+        if Strategy.STACK_TRACE_PATH in strategies:
+            found.framed = self._framed([trace, question.text])
+            lists["stack_trace_path"] = list(found.framed)
+        lists = {name: chunks for name, chunks in lists.items() if chunks}
+        fused = fuse({name: (1.0, chunks) for name, chunks in lists.items()})
+        scored = self._reranker.order(found, question, query) if fused else []
+        return Retrieved(question, query, tuple(scored), lists, linked)
+
+    def _exact(self, question: Question, failing: Sequence[str]) -> tuple[dict[int, float], Counter[int]]:
+        """Share of the question's literals that a chunk holds, rarer ones more; and mentions by file."""
+        literals = [*question.quoted, *question.identifiers, *[path for path, _ in question.paths], *failing]
+        literals = [literal for literal in dict.fromkeys(literals) if len(literal) >= 2][:MAX_LITERALS]
+        scores: dict[int, float] = {}
+        mentions: Counter[int] = Counter()
+        if not literals:
+            return scores, mentions
+        for one in exact.scan(self._corpus, self._chunks, self.where, literals):
+            weight = self.index.idf(max(1, len(one.chunks)))
+            for number, count in one.chunks.items():
+                mentions[self._chunks[number].file] += count
+                whole = 1.0 if number in one.whole else 0.5
+                scores[number] = scores.get(number, 0.0) + weight * whole
+        highest = max(scores.values(), default=0.0) or 1.0
+        return {number: score / highest for number, score in scores.items()}, mentions
+
+    def _framed(self, texts: Sequence[str]) -> dict[int, float]:
+        """Chunks of the frames of the question, and of the traces in logs; the innermost weighs most."""
+        found: dict[int, float] = {}
+        traces = [n for n, chunk in enumerate(self._chunks) if chunk.type is ChunkType.TRACE][:MAX_TRACES]
+        for source, share in ((texts, 1.0), ([self.text(n) for n in traces], 0.5)):
+            for frame, file in frames.located(source, self._paths):
+                number = self.where.at_line(file.index, frame.line) if frame.line else None
+                if number is not None and file.kind is not FileKind.LOG:
+                    found.setdefault(number, share / (1.0 + 0.25 * frame.depth))
+        return found
+
+
+def _best(scores: dict[int, float]) -> list[int]:
+    return sorted(scores, key=lambda n: (-scores[n], n))[:POOL]
+
+
+def _languages(corpus: Corpus, chunks: Sequence[Chunk]) -> tuple[str, ...]:
+    """The languages of a corpus' prose, by a sample: stems of theirs are tried whatever the question is in."""
+    told = (FileKind.PROSE, FileKind.RECORDS, FileKind.DOCUMENT, FileKind.TEXT)
+    prose = [n for n, chunk in enumerate(chunks) if corpus.files[chunk.file].kind in told]
+    sample = prose[:: max(1, len(prose) // _SAMPLES)][:_SAMPLES]
+    found = Counter(detect(corpus.text(chunks[n])[:_SAMPLE_CHARS]) for n in sample)
+    return tuple(language for language, n in found.most_common(2) if n * 5 >= len(sample))

@@ -1,0 +1,94 @@
+"""From a question's words to the terms of a query: inflected, abbreviated, joined and side-by-side forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentloop.index.lexical import LexicalIndex, Term
+from agentloop.retrieval.question import Question
+
+PAIR_WEIGHT = 0.6
+"""Two neighbouring words of the question that also stand side by side in a text, or are joined there."""
+ABBREVIATED = 0.5
+"""A prefix that names a file or folder (`auth` for `authentication`) against the word itself."""
+_SHORTEST_ABBREVIATION = 3
+_FEW_WORDS = 16
+"""Longer questions say the same in several ways already: fewer forms of each word, for speed."""
+_PAIR_FORMS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A content word with all its forms in this corpus. `weight` includes how rare they are together."""
+
+    word: str
+    forms: frozenset[str]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for: terms for the index, and the words with their forms for everything after it."""
+
+    terms: tuple[Term, ...]
+    asked: tuple[Asked, ...]
+
+    @property
+    def total(self) -> float:
+        """Weight of all that is asked."""
+        return sum(asked.weight for asked in self.asked)
+
+    def share(self, words: Sequence[str] | frozenset[str] | set[str]) -> float:
+        """Which share of the question, by weight, a set of lower-case words holds."""
+        held = words if isinstance(words, (set, frozenset)) else set(words)
+        total = self.total
+        return sum(a.weight for a in self.asked if not a.forms.isdisjoint(held)) / total if total else 0.0
+
+
+def build(question: Question, index: LexicalIndex, languages: Sequence[str]) -> Query:
+    """Terms for a question.
+
+    Args:
+        languages: whose stems are tried, the question's own first.
+    """
+    most = 12 if len(question.words) <= _FEW_WORDS else 3
+    forms = {word.text: _forms(word.text, index, languages, most) for word in question.words}
+    terms, asked = [], []
+    for word in question.words:
+        found = forms[word.text]
+        terms.append(Term(tuple(found.items()), word.weight))
+        df = min(len(index), sum(index.df(form) for form in found))
+        # a word that this corpus lacks can't tell its chunks apart, but the question still asks for it
+        asked.append(Asked(word.text, frozenset(found), word.weight * index.idf(max(1, df))))
+    terms += _pairs(question, index, forms)
+    return Query(tuple(terms), tuple(asked))
+
+
+def _forms(word: str, index: LexicalIndex, languages: Sequence[str], most: int) -> dict[str, float]:
+    found = {word: 1.0}
+    for language in languages:
+        for form, _ in index.variants(word, language)[:most]:
+            found.setdefault(form, 1.0)
+    if word.isascii() and word.isalpha():
+        for length in range(_SHORTEST_ABBREVIATION, len(word) - 2):
+            if index.df(word[:length], "path"):
+                found.setdefault(word[:length], ABBREVIATED)
+    return found
+
+
+def _pairs(question: Question, index: LexicalIndex, forms: dict[str, dict[str, float]]) -> list[Term]:
+    """A term for each two neighbouring content words: `event hooks` is also `eventhook` and `event_hooks`."""
+    weights = {word.text: word.weight for word in question.words}
+    found = []
+    for one, other in dict.fromkeys(question.pairs):
+        if one not in forms or other not in forms:
+            continue
+        firsts, seconds = list(forms[one])[:_PAIR_FORMS], list(forms[other])[:_PAIR_FORMS]
+        joined = tuple((a + b, 1.0) for a in firsts for b in seconds if index.df(a + b))
+        phrases = tuple((a, b) for a in firsts for b in seconds if index.df(a) and index.df(b))
+        if phrases or joined:
+            found.append(
+                Term(joined, PAIR_WEIGHT * min(weights[one], weights[other]), phrases or ((one, other),))
+            )
+    return found
