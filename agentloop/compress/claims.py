@@ -22,8 +22,9 @@ from agentloop.redact_injection import instruction_like
 from agentloop.request import CompressRequest
 from agentloop.types import Candidate, Chunk, ChunkType, Corpus, Draft, FileKind, Place, Ranking
 
-# The leanest item is about 90 tokens; claims for more than would fit are work for nothing.
-LEAST_ITEM_TOKENS = 80
+# An item of the leanest shape has 105 to 160 tokens (bench/pack_tokens.py): claims for many more than
+# would fit are work for nothing.
+LEAST_ITEM_TOKENS = 105
 MAX_DRAFTS = 400
 CALLER_WINDOW = 40  # candidates searched for calls of a claimed symbol
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from agentloop.compress.region import Region, chunk_region, place_of, quotable, span_region
 from agentloop.compress.terms import Question
@@ -26,18 +27,40 @@ def code_claim(
 ) -> Claim | None:
     """What a candidate of a code file shows, or None when it holds nothing but blank lines."""
     chunk = chunks[candidate.chunk]
-    focus: Span | Chunk = candidate.focus[0] if candidate.focus else chunk
     file = corpus.files[chunk.file]
     matched = quotable(chunk_region(corpus, chunk))
-    symbol = candidate.symbol or parser.enclosing(file, focus.byte_start, focus.byte_end)
-    if symbol is None:
-        best = decisive_line(matched, question, frozenset(), skip=frozenset())
-        if best is not None:
-            symbol = parser.enclosing(file, matched.lines[best].byte_start, matched.lines[best].byte_end)
+    symbol = candidate.symbol
+    if symbol is None or symbol.line_end - symbol.line_start >= MAX_REF_LINES:
+        symbol = _best_symbol(matched, parser.symbols(file), question) or symbol
     if symbol is None:
         return _plain(candidate, corpus, matched, question)
     whole = quotable(span_region(corpus, chunk.file, _span(symbol)))
     return _definition(symbol, whole, _within(matched, symbol), corpus, question, file.traits)
+
+
+def _best_symbol(matched: Region, symbols: Sequence[Symbol], question: Question) -> Symbol | None:
+    """Of the definitions that the matched lines touch, the one that holds most; of equals the smallest.
+
+    The head counts whole, the best line six tenths: a name that is asked for beats a mention in a body.
+    """
+    start, end = matched.lines[0].byte_start, matched.lines[-1].byte_end
+    best, best_key = None, (0.0, 0)
+    for symbol in symbols:
+        if symbol.byte_start >= end or symbol.byte_end <= start:
+            continue
+        lines = [
+            line.text
+            for line in matched.lines
+            if line.byte_start < symbol.byte_end and line.byte_end > symbol.byte_start
+        ]
+        head = question.weight(
+            question.held(f"{symbol.name} {symbol.signature} {first_sentence(symbol.doc)}")
+        )
+        body = max((question.weight(question.held(text)) for text in lines), default=0.0)
+        key = (round(head + 0.6 * body, 6), symbol.byte_start - symbol.byte_end)
+        if key > best_key or best is None:
+            best, best_key = symbol, key
+    return best if best_key[0] > 0 else None
 
 
 def _definition(
@@ -60,8 +83,7 @@ def _definition(
     if doc:
         parts.append(f": {doc}")
     if best is not None:
-        line = whole.lines[best]
-        parts.append(f"{';' if doc else ':'} L{line.number}: {one_line(line.text)}")
+        parts.append(f"{';' if doc else ':'} {quoted(whole, best)}")
     if len(whole.lines) <= MAX_REF_LINES:
         place = place_of(corpus, whole, 0, len(whole.lines) - 1)
         others: tuple[Place, ...] = ()
@@ -97,11 +119,11 @@ def _plain(candidate: Candidate, corpus: Corpus, region: Region, question: Quest
     if best is None:
         return None
     first, last = block_around(region, best, MAX_REF_LINES // 2)
-    line = region.lines[best]
-    more = decisive_line(region, question, question.held(line.text), skip=frozenset({best}))
-    text = f"L{line.number}: {one_line(line.text)}"
-    if more is not None and first <= more <= last:
-        text += f"; L{region.lines[more].number}: {one_line(region.lines[more].text)}"
+    told = question.held(region.lines[best].text)
+    more = decisive_line(region, question, told, skip=frozenset({best}))
+    text = quoted(region, best)
+    if more is not None and first <= more <= last and quoted(region, more) not in text:
+        text += f"; {quoted(region, more)}"
     kind = "test" if Trait.TEST in corpus.files[region.file].traits else "code"
     return Claim(
         kind,
@@ -134,6 +156,19 @@ def decisive_line(
         if score > best_score:
             best, best_score = n, score
     return best
+
+
+def quoted(region: Region, line: int) -> str:
+    """A line with its number; a comment together with the line of code that it is about."""
+    text = one_line(region.lines[line].text)
+    if _COMMENT.match(region.lines[line].text):
+        for n in range(line + 1, min(len(region.lines), line + 6)):
+            after = region.lines[n].text
+            if not after.strip():
+                break
+            if not _COMMENT.match(after) and not _TRIVIAL.match(after):
+                return f"L{region.lines[n].number}: {one_line(after)} ({text})"
+    return f"L{region.lines[line].number}: {text}"
 
 
 def _telling_line(whole: Region, known: frozenset[int]) -> int | None:

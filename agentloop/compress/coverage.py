@@ -32,6 +32,10 @@ _ORDER = (
 )
 
 
+_EXPECTED = frozenset(_ORDER[_ORDER.index(SkipReason.IGNORED) :])
+MAX_EXPECTED_EXAMPLES = 4  # of what nobody expects to be searched
+
+
 def coverage(corpus: Corpus, policy: Policy, examples: int) -> Coverage:
     """Counts of the corpus, with at most `examples` paths a reason: folders first, then shallow paths."""
     by_reason: dict[SkipReason, list[Exclusion]] = {}
@@ -40,7 +44,11 @@ def coverage(corpus: Corpus, policy: Policy, examples: int) -> Coverage:
     skipped = {
         str(reason): SkippedExamples(
             count=len(by_reason[reason]),
-            examples=_examples(by_reason[reason], examples) if policy.allow_paths else (),
+            examples=_examples(
+                by_reason[reason], min(examples, MAX_EXPECTED_EXAMPLES) if reason in _EXPECTED else examples
+            )
+            if policy.allow_paths
+            else (),
         )
         for reason in sorted(by_reason, key=_ORDER.index)
     }

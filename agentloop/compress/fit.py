@@ -40,8 +40,9 @@ from agentloop.types import Corpus
 RESPONSE_OVERHEAD_TOKENS = 64  # the frame of an MCP or HTTP tool response around a pack
 LEAN_CLAIM_TOKENS = 45
 RICH_CLAIM_TOKENS = 110
-RICH_ITEMS = 3  # so many of the first items may be rich from the start ...
-RICH_SHARE = 4  # ... while they take no more than a quarter of the budget beyond their lean form
+RICH_ITEMS = 3  # so many of the first items may be rich from the start, where the budget is no tight one:
+RICH_FROM = 3000  # below, breadth is worth more than depth
+RICH_SHARE = 4  # and they take no more than a quarter of the room beyond their lean form
 LEAN_REFS = 1
 RICH_REFS = 3
 MAX_EXAMPLES = 12
@@ -162,7 +163,7 @@ def _choose(
 ) -> list[EvidenceItem]:
     """Items in order while they fit: the first few rich, then lean ones, then room left makes more rich."""
     id_cost = 6  # the id in evidence_refs and the comma
-    rich_room = room // RICH_SHARE
+    rich_room = room // RICH_SHARE if room > RICH_FROM else 0
     items: list[EvidenceItem] = []
     used = 0
     for n, item in enumerate(lean):
