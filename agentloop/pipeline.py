@@ -123,7 +123,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     evidence = await job.stage(
         Stage.COMPRESSION,
         0.85,
-        lambda: task_evidence(ranking, corpus, chunks, request, parser, ledger),
+        lambda: task_evidence(ranking, corpus, chunks, request, parser, ledger, looped),
     )
     built = await job.stage(
         Stage.COMPRESSION,
@@ -138,6 +138,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
             looped,
             job_id=env.job_id,
             details=evidence.details,
+            answer=evidence.answer,
         ),
     )
     await job.stage(

@@ -17,7 +17,7 @@ from agentloop.compress.refs import digest, source_ref
 from agentloop.config import Policy
 from agentloop.errors import Stage, WarningCode
 from agentloop.loop import LoopResult
-from agentloop.pack import Pack, canonical, to_json, with_short_hashes
+from agentloop.pack import AnswerSentence, Pack, canonical, to_json, with_short_hashes
 from agentloop.redact import Redactor
 from agentloop.request import Classification, CompressRequest
 from agentloop.types import Corpus, Draft, Ranking
@@ -54,11 +54,13 @@ def build_pack(
     *,
     job_id: str | None = None,
     details: Details | None = None,
+    answer: Sequence[tuple[str, Sequence[Draft]]] = (),
 ) -> BuiltPack:
     """The evidence pack of a request, within all of its budgets.
 
     Args:
         details: the task's own fields for the drafts that fit, given the id of each.
+        answer: sentences, each with the drafts that it rests on; one whose drafts don't fit is left out.
 
     Raises:
         AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED, not even one item fits;
@@ -69,6 +71,7 @@ def build_pack(
     prepared = [prepare(draft, corpus, request, policy, redactor) for draft in kept]
     _warn(prepared, ranking, ledger)
     loop = accounts.Loop.of(looped)
+    protected = corpus.classification.protected
 
     def envelope(items: int, examples: int, trimmed: int) -> Envelope:
         warnings = list(ledger.warnings)
@@ -85,6 +88,7 @@ def build_pack(
             policy_mode=policy.mode,
             quality=accounts.quality(ranking, items, sum(p.draft.by_model for p in prepared[:items])),
             details=masked(details(_ids(kept[:items])), redactor) if details else {},
+            answer=() if protected else _answer(answer, _ids(kept[:items]), redactor),
         )
 
     fitted = fit(prepared, envelope, request.constraints, corpus)
@@ -98,6 +102,18 @@ def _ids(kept: Sequence[Draft]) -> EvidenceId:
     """The ids under which drafts leave, by identity: two drafts may be equal."""
     ids = {id(draft): f"ev_{n:03d}" for n, draft in enumerate(kept, 1)}
     return lambda draft: ids.get(id(draft))
+
+
+def _answer(
+    sentences: Sequence[tuple[str, Sequence[Draft]]], evidence_id: EvidenceId, redactor: Redactor
+) -> tuple[AnswerSentence, ...]:
+    """The sentences whose every draft leaves too."""
+    told = []
+    for text, drafts in sentences:
+        ids = [evidence_id(draft) for draft in drafts]
+        if all(ids):
+            told.append(AnswerSentence(text=redactor.clean(text).text, evidence=tuple(i for i in ids if i)))
+    return tuple(told)
 
 
 def _wanted(drafts: Sequence[Draft], request: CompressRequest, ledger: Ledger) -> list[Draft]:

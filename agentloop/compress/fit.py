@@ -20,6 +20,7 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.pack import (
     SCHEMA_NAMES,
     SCHEMA_VERSION,
+    AnswerSentence,
     BudgetAccount,
     Coverage,
     EvidenceItem,
@@ -63,6 +64,7 @@ class Envelope:
     policy_mode: str
     quality: QualitySignals
     details: dict[str, Any]
+    answer: tuple[AnswerSentence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,7 @@ def _payload(items: Sequence[EvidenceItem], trimmed: int, frame: Frame, examples
         warnings=around.warnings,
         policy_mode=around.policy_mode,
         details=around.details,
+        answer=around.answer,
     )
     fitted = Fitted(SCHEMA_NAMES[around.request.task_type], payload, around.quality, trimmed)
     counted = final_pack_tokens(fitted.content())

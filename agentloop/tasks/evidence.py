@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentloop.budget import Ledger
 from agentloop.compress import draft_claims
 from agentloop.index.symbols import SymbolParser
+from agentloop.loop import LoopResult
 from agentloop.request import CompressRequest, TaskType
 from agentloop.tasks.debug.evidence import debug_evidence
 from agentloop.tasks.logs import LEADING, distinct, failure_drafts
 from agentloop.tasks.model import TaskEvidence
+from agentloop.tasks.model_claims import model_drafts
 from agentloop.types import Chunk, Corpus, Ranking
 
 
@@ -19,15 +23,19 @@ def task_evidence(
     request: CompressRequest,
     parser: SymbolParser,
     ledger: Ledger,
+    looped: LoopResult | None,
 ) -> TaskEvidence:
     """The drafts of a request before packing, and the fields of its task.
 
     `summarize_logs` is led by the failures of the logs; `rag_compress` by their first few, if the question
     asks what failed; `debug_with_local_context` by the likely causes.
     """
+    claimed, answer = model_drafts(looped, corpus, chunks, ledger)
     found = draft_claims(ranking, corpus, chunks, request, parser, ledger)
     failures = failure_drafts(corpus, request, ledger)
     if request.task_type is TaskType.DEBUG:
-        return debug_evidence(found, failures, corpus, chunks, request, parser)
+        evidence = debug_evidence(found, failures, corpus, chunks, request, parser)
+        return replace(evidence, drafts=distinct([*claimed, *evidence.drafts], corpus), answer=answer)
     lead = len(failures) if request.task_type is TaskType.SUMMARIZE_LOGS else LEADING
-    return TaskEvidence(distinct([*failures[:lead], *found, *failures[lead:]], corpus))
+    drafts = [*claimed, *failures[:lead], *found, *failures[lead:]]
+    return TaskEvidence(distinct(drafts, corpus), answer=answer)

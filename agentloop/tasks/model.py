@@ -15,3 +15,4 @@ class TaskEvidence:
 
     drafts: Sequence[Draft]
     details: Details | None = None
+    answer: Sequence[tuple[str, Sequence[Draft]]] = ()  # sentences, each with the drafts it rests on
