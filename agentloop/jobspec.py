@@ -1,0 +1,137 @@
+"""What a worker is told in `job_spec.json` and `input_manifest.json`, and how it carries it out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentloop.clock import Clock
+from agentloop.config import Caps, Policy
+from agentloop.errors import AgentloopError, Stage
+from agentloop.request import Classification, CompressRequest, parse_request
+from agentloop.rundir import RunDir, RunDirError, read_json, to_bytes
+
+if TYPE_CHECKING:
+    from agentloop.loop import ChatModel
+
+Execution = tuple[dict[str, Any], dict[str, bytes], dict[str, Any]]
+"""The released pack, the local artifacts by file name, and the run's metadata."""
+
+
+def policy_to_json(policy: Policy) -> dict[str, Any]:
+    """A policy as JSON values."""
+    return asdict(policy)
+
+
+def policy_from_json(value: dict[str, Any]) -> Policy:
+    """The policy that `policy_to_json` wrote."""
+    roots = value["allowed_roots"]
+    return Policy(
+        **{
+            **value,
+            "allowed_roots": None if roots is None else tuple(roots),
+            "default_classification": Classification(value["default_classification"]),
+            "classification_rules": tuple(
+                (glob, Classification(level)) for glob, level in value["classification_rules"]
+            ),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job as its worker sees it. `inputs` are the only paths that it may open."""
+
+    job_id: str
+    namespace: str
+    request: CompressRequest
+    policy: Policy
+    caps: Caps = field(default_factory=Caps)
+    cache_dir: str = ""  # empty: no cache
+    cache_bytes: int = 0
+    model_profile: str = ""  # empty: the built-in planner
+    home: str = ""  # where model profiles are looked up
+
+    def to_json(self) -> dict[str, Any]:
+        """`job_spec.json`."""
+        return {
+            "job_id": self.job_id,
+            "namespace": self.namespace,
+            "request": self.request.model_dump(mode="json", exclude_none=True),
+            "policy": policy_to_json(self.policy),
+            "caps": asdict(self.caps),
+            "cache_dir": self.cache_dir,
+            "cache_bytes": self.cache_bytes,
+            "model_profile": self.model_profile,
+            "home": self.home,
+        }
+
+    @classmethod
+    def load(cls, run_dir: RunDir) -> JobSpec:
+        """Read the specification, its inputs narrowed to those that the broker authorised.
+
+        Raises:
+            FileNotFoundError: the run directory is not complete.
+            RunDirError: a document is not what the contract says.
+        """
+        value = read_json(run_dir.path / "job_spec.json")
+        manifest = read_json(run_dir.path / "input_manifest.json")
+        try:
+            request = parse_request(value["request"])
+            allowed = [(entry["type"], entry["uri"]) for entry in manifest["input_refs"]]
+            if allowed != [(str(ref.type), ref.uri) for ref in request.input_refs]:
+                raise RunDirError("input_manifest.json names other inputs than job_spec.json")
+            return cls(
+                job_id=value["job_id"],
+                namespace=value["namespace"],
+                request=request,
+                policy=replace(policy_from_json(value["policy"]), allowed_roots=tuple(manifest["roots"])),
+                caps=Caps(**value["caps"]),
+                cache_dir=value["cache_dir"],
+                cache_bytes=value["cache_bytes"],
+                model_profile=value["model_profile"],
+                home=value["home"],
+            )
+        except (KeyError, TypeError, ValueError, AgentloopError) as exc:
+            raise RunDirError(f"job_spec.json or input_manifest.json is malformed: {exc}") from exc
+
+    async def execute(self, clock: Clock, progress: Callable[[Stage, float], None]) -> Execution:
+        """Run the pipeline.
+
+        Raises:
+            AgentloopError: no pack can be made.
+        """
+        from agentloop.pipeline import Environment, run
+        from agentloop.sources import build_manifest
+
+        with self._model() as model:
+            env = Environment(
+                caps=self.caps,
+                policy=self.policy,
+                model=model,
+                clock=clock,
+                progress=progress,
+                job_id=self.job_id,
+            )
+            outcome = await run(self.request, env)
+        manifest = build_manifest(outcome.corpus)
+        artifacts = {**outcome.artifacts, "manifest.json": to_bytes(manifest)}
+        return outcome.released, artifacts, {"stages": dict(outcome.ledger.seconds)}
+
+    @contextlib.contextmanager
+    def _model(self) -> Iterator[ChatModel | None]:
+        """The brain of the loop: the profile's model, served while the block lasts, or the built-in planner.
+
+        Raises:
+            AgentloopError: MODEL_UNAVAILABLE, or the profile is unknown.
+        """
+        if not self.model_profile:
+            yield None
+            return
+        from agentloop.loop import open_model
+
+        with open_model(self.model_profile, home=Path(self.home), record=None) as model:
+            yield model

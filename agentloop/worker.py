@@ -1,0 +1,190 @@
+"""`agentloop worker RUN_DIR`: run one attempt of a job, as the run-directory contract says.
+
+The worker reads `job_spec.json` and `input_manifest.json`, never the broker's database, and publishes
+into its attempt's folder. Exit status: 0 a result, 1 an error on record, 2 usage, 3 fenced out or
+already claimed, 143 stopped by SIGTERM with nothing published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from agentloop import __version__
+from agentloop.clock import Clock, SystemClock
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.jobspec import JobSpec
+from agentloop.rundir import Attempt, RunDir, RunDirError, to_bytes
+
+HEARTBEAT_SECONDS = 2.0
+EXIT_RESULT, EXIT_ERROR, EXIT_USAGE, EXIT_FENCED, EXIT_TERMINATED = 0, 1, 2, 3, 143
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Heartbeats and stage events of one attempt; `stop` ends its thread."""
+
+    attempt: Attempt
+    clock: Clock
+    stage: str = "starting"
+    done: float = 0.0
+    metrics: Callable[[], dict[str, Any]] = field(default=dict)
+    _events: IO[bytes] | None = None
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Open the event log, beat once, and go on beating in a thread."""
+        self._events = (self.attempt.path / "events.jsonl").open("ab", buffering=0)
+        self.event("started")
+        self.beat()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.wait(HEARTBEAT_SECONDS):
+            self.beat()
+
+    def beat(self) -> None:
+        """Publish where the work stands. Trouble is ignored: a missing beat says enough."""
+        value = {
+            "ts": self.clock.now().isoformat(),
+            "attempt": self.attempt.label,
+            "pid": os.getpid(),
+            "stage": self.stage,
+            "percent": round(self.done * 100, 1),
+            "metrics": self.metrics(),
+        }
+        path = self.attempt.path / ".heartbeat.new"
+        try:
+            # No fsync: a beat that a crash loses tells nothing that the crash doesn't.
+            path.write_bytes(to_bytes(value))
+            os.rename(path, self.attempt.path / "heartbeat.json")
+        except OSError:
+            return
+
+    def event(self, kind: str, **facts: Any) -> None:
+        """Append a structured event: stage names, counts and codes, never text of an input."""
+        if self._events is None:
+            return
+        value = {"ts": self.clock.now().isoformat(), "event": kind, "stage": self.stage, **facts}
+        try:
+            self._events.write(to_bytes(value) + b"\n")
+        except OSError:
+            return
+
+    def progress(self, stage: Stage, done: float) -> None:
+        """The pipeline enters a stage."""
+        self.stage, self.done = str(stage), done
+        self.event("stage", percent=round(done * 100, 1))
+        self.beat()
+
+    def stop(self) -> None:
+        """End the thread and close the event log."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(timeout=HEARTBEAT_SECONDS)
+        if self._events is not None:
+            self._events.close()
+
+
+def _on_sigterm(signum: int, frame: FrameType | None) -> None:
+    """Stop at once. What is not renamed into place yet was never visible; children share our group."""
+    os._exit(EXIT_TERMINATED)
+
+
+def error_json(exc: BaseException, job_id: str) -> dict[str, Any]:
+    """What `error.json` holds: the specification's error; an unforeseen one carries only its class."""
+    if isinstance(exc, AgentloopError):
+        value = exc.to_json()
+    elif isinstance(exc, MemoryError):
+        value = AgentloopError(
+            ErrorCode.INTERNAL,
+            "The worker reached its memory limit; narrow the inputs or raise BROKER_WORKER_MEMORY_MB.",
+            Stage.DISPATCH,
+            {"reason": "memory_limit"},
+        ).to_json()
+    else:
+        value = AgentloopError(
+            ErrorCode.INTERNAL,
+            "The worker failed in a way that it doesn't know; its stderr.log on the machine has the trace.",
+            Stage.DISPATCH,
+            {"exception": type(exc).__name__},
+        ).to_json()
+        value["error"]["retryable"] = True
+    value["error"]["details"]["job_id"] = job_id
+    return value
+
+
+def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None) -> int:
+    """Run an attempt in this process and publish its outcome. Returns the exit status."""
+    clock = clock or SystemClock()
+    attempt = run_dir.attempt(label)
+    spec = JobSpec.load(run_dir)
+    if run_dir.fenced() != label:
+        return EXIT_FENCED
+    started = clock.now().isoformat()
+    facts = {"pid": os.getpid(), "host": platform.node(), "started": started, "job_id": spec.job_id}
+    try:
+        attempt.claim(facts)
+    except RunDirError:
+        return EXIT_FENCED
+    pulse = Pulse(attempt, clock)
+    pulse.start()
+    began = clock.monotonic()
+    try:
+        released, artifacts, metadata = asyncio.run(spec.execute(clock, pulse.progress))
+        status = EXIT_RESULT
+    except Exception as exc:  # noqa: BLE001 - the process boundary: whatever fails becomes error.json
+        if not isinstance(exc, AgentloopError):
+            traceback.print_exc()
+        released, artifacts, metadata = error_json(exc, spec.job_id), {}, {}
+        status = EXIT_ERROR
+    metadata |= facts | {
+        "attempt": label,
+        "agentloop": __version__,
+        "python": platform.python_version(),
+        "ended": clock.now().isoformat(),
+        "seconds": round(clock.monotonic() - began, 3),
+    }
+    if run_dir.fenced() != label:
+        pulse.stop()
+        return EXIT_FENCED
+    attempt.publish_json("run-metadata.json", metadata)
+    if status == EXIT_RESULT:
+        attempt.write_artifacts(artifacts)
+        attempt.publish_json("result.json", released)
+    else:
+        attempt.publish_json("error.json", released)
+    pulse.event("finished", ok=status == EXIT_RESULT)
+    pulse.stop()
+    return status
+
+
+def main(argv: list[str]) -> int:
+    """`agentloop worker RUN_DIR [ATTEMPT]`; the attempt defaults to the fenced one."""
+    if not 1 <= len(argv) <= 2:
+        sys.stderr.write("usage: agentloop worker RUN_DIR [ATTEMPT]\n")
+        return EXIT_USAGE
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    run_dir = RunDir(Path(argv[0]))
+    label = argv[1] if len(argv) == 2 else run_dir.fenced()
+    try:
+        return run_attempt(run_dir, label)
+    except (RunDirError, FileNotFoundError) as exc:
+        sys.stderr.write(f"agentloop worker: {exc}\n")
+        return EXIT_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,390 @@
+"""From queued to a terminal state: claims, runs on backends, retries, cancels, recovery, draining."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentloop.clock import Clock
+from agentloop.errors import ErrorCode
+from agentloop.rundir import RunDir
+from broker.backends.base import (
+    Backend,
+    BackendRejected,
+    BackendUnavailable,
+    Run,
+    RunState,
+    RunUpdate,
+    SubmitUnknown,
+)
+from broker.config import Settings
+from broker.errors import BrokerError
+from broker.jobs.artifacts import Owner, Published, collect
+from broker.jobs.model import IllegalTransition, Job, State, new_id
+from broker.jobs.observe import Observer
+from broker.jobs.outcome import End, end_of, failure, settle, timed_out
+from broker.jobs.prepare import Preparer
+from broker.jobs.store import Store
+from broker.planner import Resources, Tier
+
+log = logging.getLogger("broker.dispatch")
+
+LOOK_SECONDS = 0.5  # between looks at a run directory
+GRACE_SECONDS = 10.0  # the worker ends itself at its deadline; the broker steps in this much later
+STORE_RETRY_SECONDS = 2.0  # after the store refused a write: locked, disk full
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One run in the air."""
+
+    job: Job
+    run: Run
+    backend: Backend
+    expired: bool = False
+    silent: bool = False
+    watched: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Fair turns: the namespace with the fewest runs goes first, then the one served longest ago."""
+
+    served: dict[str, int] = field(default_factory=dict)
+    count: int = 0
+
+    def choose(self, names: Sequence[str], running: Mapping[str, int]) -> str | None:
+        """The namespace that is next."""
+        if not names:
+            return None
+        name = min(names, key=lambda n: (running.get(n, 0), self.served.get(n, 0), n))
+        self.count += 1
+        self.served[name] = self.count
+        return name
+
+
+class Dispatcher:
+    """Runs jobs until `drain`. One per broker."""
+
+    def __init__(
+        self,
+        store: Store,
+        backends: Mapping[str, Backend],
+        settings: Settings,
+        clock: Clock,
+        preparer: Preparer,
+    ) -> None:
+        self._store = store
+        self._backends = backends
+        self._settings = settings
+        self._clock = clock
+        self._prepare = preparer
+        self._flights: dict[str, _Flight] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._held: dict[str, asyncio.TimerHandle] = {}
+        self._turns = _Turns()
+        self._wake = asyncio.Event()
+        self._draining = False
+        self._loop_task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> int:
+        """Runs in the air."""
+        return len(self._flights)
+
+    @property
+    def draining(self) -> bool:
+        """Whether no job is claimed any more."""
+        return self._draining
+
+    def wake(self, job_id: str = "") -> None:
+        """Look at the queue again."""
+        self._wake.set()
+
+    async def start(self) -> None:
+        """Adopt what an earlier broker left, then begin to claim."""
+        await self._recover()
+        self._loop_task = asyncio.create_task(self._claim_forever(), name="dispatch")
+
+    async def drain(self, seconds: float) -> None:
+        """Claim no more, wait for runs that would not survive us, leave the others to the next broker."""
+        self._draining = True
+        self._wake.set()
+        if self._loop_task is not None:
+            await self._loop_task
+        mortal = [
+            flight.watched
+            for flight in self._flights.values()
+            if flight.watched is not None and not flight.backend.survives_broker
+        ]
+        if mortal:
+            await asyncio.wait(mortal, timeout=seconds)
+        for timer in self._held.values():
+            timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def cancel(self, job_id: str) -> None:
+        """Stop a job's run, if it has one in the air."""
+        flight = self._flights.get(job_id)
+        if flight is not None:
+            await flight.backend.cancel(flight.run)
+
+    # --- claiming -----------------------------------------------------------------------------------
+
+    def _free(self) -> bool:
+        return len(self._flights) < max(backend.capacity for backend in self._backends.values())
+
+    async def _claim_forever(self) -> None:
+        while not self._draining:
+            self._wake.clear()
+            try:
+                job = await self._claim() if self._free() else None
+            except BrokerError as exc:
+                log.warning("claim refused by the store", extra={"code": exc.code})
+                await asyncio.sleep(STORE_RETRY_SECONDS)
+                continue
+            if job is None:
+                await self._wake.wait()
+                continue
+            self._launch(job)
+
+    async def _claim(self) -> Job | None:
+        running: dict[str, int] = {}
+        for flight in self._flights.values():
+            running[flight.job.namespace] = running.get(flight.job.namespace, 0) + 1
+        now = self._store.now()
+
+        def step(job: Job) -> Job:
+            return job.move(State.DISPATCHING, now, attempt=job.attempt + 1, token=new_id("run")[4:].lower())
+
+        return await self._store.claim_next(
+            lambda names: self._turns.choose(names, running), step, tuple(self._held)
+        )
+
+    def _launch(self, job: Job, *, adopted: bool = False) -> None:
+        backend = self._backends.get(job.backend)
+        task = asyncio.create_task(self._fly(job, backend, adopted), name=job.job_id)
+        if backend is not None:
+            self._flights[job.job_id] = _Flight(job, self._run_of(job), backend, watched=task)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._landed(job.job_id, done))
+
+    def _landed(self, job_id: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._flights.pop(job_id, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a run's task failed", exc_info=task.exception(), extra={"job": job_id})
+        self.wake()
+
+    def _run_of(self, job: Job) -> Run:
+        resources = job.plan.get("resources", {})
+        return Run(
+            job_id=job.job_id,
+            namespace=job.namespace,
+            task_type=job.task_type,
+            stage="compress",
+            token=job.token,
+            label=str(job.attempt),
+            run_dir=self._prepare.run_dir(job).path,
+            tier=Tier(job.tier or Tier.CPU),
+            qos=job.qos,
+            resources=Resources(**resources) if resources else Resources(1, 0, 0, "", 0),
+            submitted_at=job.updated_at,
+            backend_id=job.backend_id,
+        )
+
+    # --- one run ------------------------------------------------------------------------------------
+
+    async def _fly(self, job: Job, backend: Backend | None, adopted: bool) -> None:
+        if backend is None:
+            error = failure("NO_BACKEND", f"There is no backend named {job.backend!r} here.", retryable=False)
+            await self._finish(job, End(error=error), frozenset())
+            return
+        flight = self._flights[job.job_id]
+        end: End | None = None
+        if not adopted:
+            end = await self._submit(flight)
+        if end is None:
+            end = await self._follow(flight)
+        await self._finish(job, end, backend.tiers)
+
+    async def _submit(self, flight: _Flight) -> End | None:
+        """Write the run directory and hand the run over; an End when that failed."""
+        try:
+            denied = await self._prepare.check(flight.job)
+            if denied is not None:
+                return End(error=denied)
+            await asyncio.to_thread(self._prepare.write, flight.job)
+            await flight.backend.submit(flight.run)
+        except OSError as exc:
+            return End(
+                error=failure(
+                    "STORAGE_FULL",
+                    f"The run directory can't be written: {exc.strerror}.",
+                    retryable=True,
+                )
+            )
+        except BackendRejected as exc:
+            return End(error=failure("NO_BACKEND", f"The backend refused the run: {exc}", retryable=False))
+        except BackendUnavailable as exc:
+            error = failure("NO_BACKEND", f"The backend is not available: {exc}", retryable=True)
+            return End(error=error, counts=False)
+        except SubmitUnknown:
+            log.warning("the outcome of a submit is unknown", extra={"job": flight.job.job_id})
+        return None
+
+    async def _follow(self, flight: _Flight) -> End:
+        """Watch a run to its end, beside a look at its run directory every half second."""
+        looking = asyncio.create_task(self._look(flight))
+        last = RunUpdate(RunState.LOST)
+        try:
+            async for update in flight.backend.watch(flight.run):
+                last = update
+                if not update.state.final:
+                    await self._note(flight, update)
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+        published = await self._collect(flight, last)
+        if flight.expired and (published is None or published.pack is None):
+            return End(
+                error=timed_out(flight.job.request["constraints"]["max_runtime_seconds"]),
+                state=State.TIMED_OUT,
+            )
+        if flight.silent and (published is None or published.pack is None):
+            error = failure(
+                ErrorCode.INTERNAL, "The worker sent no heartbeat and was stopped.", retryable=True
+            )
+            return End(error=error)
+        return end_of(last, published, flight.job)
+
+    async def _collect(self, flight: _Flight, last: RunUpdate) -> Published | None:
+        job, restart = flight.job, last.restart
+        label = f"{flight.run.label}.{restart}" if restart else flight.run.label
+        owner = Owner(job.job_id, job.namespace, self._settings.home_path, self._store.now())
+        attempt = RunDir(flight.run.run_dir).attempt(label)
+        return await asyncio.to_thread(collect, attempt, owner)
+
+    async def _note(self, flight: _Flight, update: RunUpdate) -> None:
+        """Record that a run started, or that its backend can't tell."""
+        now = self._store.now()
+
+        def step(job: Job) -> Job:
+            changes: dict[str, Any] = {
+                "backend_unknown": update.state is RunState.UNKNOWN,
+                "backend_id": update.backend_id or job.backend_id,
+            }
+            if update.state is RunState.RUNNING and job.state is State.DISPATCHING:
+                return job.move(State.RUNNING, now, **changes)
+            if all(getattr(job, name) == value for name, value in changes.items()):
+                return job
+            return job.evolve(updated_at=now, **changes)
+
+        facts = {"node": update.node, "restart": update.restart} if update.node else {}
+        with contextlib.suppress(BrokerError):
+            await self._store.change(
+                flight.job.job_id, step, event=str(update.state), data={**facts, "reason": update.reason}
+            )
+
+    async def _look(self, flight: _Flight) -> None:
+        """Stage events and heartbeats into the store; the deadline and silence stop the run."""
+        attempt = RunDir(flight.run.run_dir).attempt(flight.run.label)
+        observer = Observer(attempt, self._clock)
+        limit = flight.job.request["constraints"]["max_runtime_seconds"] + GRACE_SECONDS
+        began = -1.0
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            beat = await asyncio.to_thread(observer.heartbeat)
+            if beat is None and began < 0:
+                continue  # it has not begun: a queue at the backend is no silence
+            if began < 0:
+                began = self._clock.monotonic()
+            with contextlib.suppress(BrokerError):
+                await self._progress(flight, beat, await asyncio.to_thread(observer.new_events))
+            flight.expired = self._clock.monotonic() - began > limit
+            flight.silent = observer.silent_for() > self._settings.heartbeat_seconds
+            if flight.expired or flight.silent:
+                await flight.backend.cancel(flight.run)
+                return
+
+    async def _progress(
+        self, flight: _Flight, beat: Mapping[str, Any] | None, events: list[tuple[str, dict[str, Any]]]
+    ) -> None:
+        for kind, data in events:
+            await self._store.add_event(flight.job.job_id, kind, data)
+        if beat is None:
+            return
+
+        def step(job: Job) -> Job:
+            if job.state.terminal or (job.stage, job.percent) == (beat["stage"], beat["percent"]):
+                return job
+            return job.evolve(stage=beat["stage"], percent=beat["percent"], metrics=beat["metrics"])
+
+        await self._store.change(flight.job.job_id, step)
+
+    # --- ends ---------------------------------------------------------------------------------------
+
+    async def _finish(self, job: Job, end: End, tiers: frozenset[Tier]) -> None:
+        """Commit the job's next state; shielded from draining, and repeated until stored."""
+        await asyncio.shield(self._settle(job, end, tiers))
+
+    async def _settle(self, job: Job, end: End, tiers: frozenset[Tier]) -> None:
+        now = self._store.now()
+        artifacts = end.published.artifacts if end.published is not None else ()
+
+        def step(current: Job) -> Job:
+            if current.token != job.token:
+                return current  # fenced out: a newer attempt has the job
+            return settle(current, end, now, self._settings.max_attempts, tiers)
+
+        while True:
+            try:
+                data = {"code": end.error["code"]} if end.error else {}
+                after = await self._store.change(
+                    job.job_id,
+                    step,
+                    event="attempt_ended",
+                    data=data,
+                    audit="finish",
+                    artifacts=artifacts,
+                )
+                break
+            except BrokerError as exc:
+                log.warning("an end could not be stored yet", extra={"job": job.job_id, "code": exc.code})
+                await asyncio.sleep(STORE_RETRY_SECONDS)
+            except (IllegalTransition, KeyError) as exc:
+                log.warning("an end came too late: %s", exc, extra={"job": job.job_id})
+                return
+        if after.state is State.QUEUED and after.retry is not None:
+            self._hold(after.job_id, float(after.retry["after_seconds"]))
+
+    def _hold(self, job_id: str, seconds: float) -> None:
+        def release() -> None:
+            self._held.pop(job_id, None)
+            self.wake()
+
+        self._held[job_id] = asyncio.get_running_loop().call_later(seconds, release)
+
+    async def _recover(self) -> None:
+        """Join what the store says is live with what each backend knows of it."""
+        live = [job for job in await self._store.live() if not job.plan.get("root")]
+        for name, backend in self._backends.items():
+            mine = [job for job in live if job.backend == name]
+            known = await backend.recover([self._run_of(job) for job in mine])
+            for job in mine:
+                update = known.get(job.token, RunUpdate(RunState.UNKNOWN))
+                if update.state.final:
+                    await self._settle_lost(job, update, backend)
+                else:
+                    self._launch(job, adopted=True)
+
+    async def _settle_lost(self, job: Job, update: RunUpdate, backend: Backend) -> None:
+        flight = _Flight(job, self._run_of(job), backend)
+        published = await self._collect(flight, update)
+        await self._finish(job, end_of(update, published, job), backend.tiers)

@@ -1,0 +1,84 @@
+"""Before a run: the grant is checked once more, and the run directory is written."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from agentloop.errors import AgentloopError
+from agentloop.jobspec import JobSpec
+from agentloop.request import CompressRequest, InputType
+from agentloop.rundir import RunDir
+from broker.auth import Authenticator
+from broker.config import Settings
+from broker.jobs.model import Job
+from broker.jobs.outcome import failure
+from broker.planner import make_plan
+from broker.policy import recheck
+
+
+class Preparer:
+    """Turns jobs into run directories under `BROKER_HOME/runs`."""
+
+    def __init__(self, settings: Settings, auth: Authenticator) -> None:
+        self._settings = settings
+        self._auth = auth
+
+    def run_dir(self, job: Job) -> RunDir:
+        """The job's run directory: two levels, so that no folder grows too large."""
+        return RunDir(self._settings.home_path / "runs" / job.job_id[-2:] / job.job_id)
+
+    async def check(self, job: Job) -> dict[str, Any] | None:
+        """The error of a job that may no longer run: its grant is gone, or its roots changed."""
+        if not self._auth.still_granted(job.principal, job.namespace):
+            return failure("POLICY_DENIED", "The token that submitted this job was revoked.", retryable=False)
+        try:
+            recheck(self._request(job), self._settings.rules(job.namespace), self._settings.home)
+        except AgentloopError as exc:
+            found: dict[str, Any] = exc.to_json()["error"]
+            return found
+        return None
+
+    def _request(self, job: Job) -> CompressRequest:
+        return CompressRequest.model_validate(dict(job.request))
+
+    def write(self, job: Job) -> None:
+        """Write the input documents and open the attempt.
+
+        Raises:
+            OSError: the run directory can't be written.
+        """
+        settings, request = self._settings, self._request(job)
+        policy = settings.policy(job.namespace)
+        inputs = [ref.model_dump(mode="json", exclude_none=True) for ref in request.input_refs]
+        own = [ref.uri for ref in request.input_refs if ref.type is InputType.ARTIFACT]
+        plan = make_plan(request, settings, tier=job.tier)
+        spec = JobSpec(
+            job_id=job.job_id,
+            namespace=job.namespace,
+            request=request,
+            policy=policy,
+            caps=settings.caps(),
+            cache_dir=str(settings.home_path / "cache") if settings.cache == "on" else "",
+            cache_bytes=settings.cache_max_mb << 20,
+            model_profile=plan.model_profile,
+            home=str(settings.home_path),
+        )
+        run_dir = self.run_dir(job)
+        run_dir.create(
+            {
+                "job_spec.json": spec.to_json(),
+                "execution_plan.json": {
+                    **plan.to_json(),
+                    "job_id": job.job_id,
+                    "attempt": job.attempt,
+                    "token": job.token,
+                    "resources": asdict(plan.resources),
+                },
+                "input_manifest.json": {
+                    "input_refs": inputs,
+                    "roots": [*(policy.allowed_roots or ()), *own],
+                },
+            }
+        )
+        run_dir.start_attempt(str(job.attempt))

@@ -1,0 +1,453 @@
+"""The one place that HTTP and MCP call. Every method takes the caller and checks what it may do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentloop import __version__
+from agentloop.cache import value_hash
+from agentloop.clock import Clock
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.request import (
+    Classification,
+    CompressRequest,
+    Mode,
+    Strategy,
+    TaskType,
+    parse_request,
+)
+from broker import views
+from broker.auth import Principal, Role
+from broker.backends.base import Backend
+from broker.config import Settings
+from broker.errors import BrokerCode, BrokerError, not_found
+from broker.evidence import expand
+from broker.jobs.artifacts import EVIDENCE_PACK, LOCAL_INDEX, RESULT, read_artifact
+from broker.jobs.bus import Bus
+from broker.jobs.dispatch import Dispatcher
+from broker.jobs.model import Artifact, Event, Job, State, new_id
+from broker.jobs.store import LAST, Filters, Limits, Store
+from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
+from broker.policy import ARTIFACT_SCHEME, authorise, verify_declared
+from broker.release import screen
+
+MAX_WAIT_SECONDS = 60.0
+MAX_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a service is made of."""
+
+    store: Store
+    dispatcher: Dispatcher
+    backends: Mapping[str, Backend]
+    settings: Settings
+    clock: Clock
+    bus: Bus
+
+
+class Service:
+    """Submit, look, wait, fetch, cancel; metadata, evidence, capabilities."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._dispatcher = parts.dispatcher
+        self._backends = parts.backends
+        self._settings = parts.settings
+        self._clock = parts.clock
+        self._bus = parts.bus
+
+    # --- submit -------------------------------------------------------------------------------------
+
+    async def submit(self, caller: Principal, data: Any, task_type: TaskType | None = None) -> Job:
+        """Accept a request, durably; the job, which an earlier call with its idempotency key may have made.
+
+        Args:
+            data: decoded JSON of the request.
+            task_type: the task that the endpoint or tool stands for; the body may repeat it, not differ.
+
+        Raises:
+            AgentloopError: REQUEST_INVALID, INPUT_DISCOVERY_FAILED, INPUT_HASH_MISMATCH.
+            BrokerError: POLICY_DENIED, IDEMPOTENCY_CONFLICT, QUEUE_FULL, NO_BACKEND, DRAINING, STORAGE_FULL.
+        """
+        caller.require(Role.USER)
+        request = parse_request(_with_task(data, task_type))
+        digest = value_hash(request.model_dump(mode="json", exclude={"idempotency_key"}))
+        if request.idempotency_key is not None:
+            earlier = await self._store.by_key(caller.namespace, request.idempotency_key)
+            if earlier is not None and earlier.request_hash == digest:
+                return earlier
+        if self._dispatcher.draining:
+            raise BrokerError(
+                BrokerCode.DRAINING, "The broker is shutting down; try again soon.", retry_after=5
+            )
+        try:
+            job = await self._new_job(caller, request, digest)
+        except (AgentloopError, BrokerError) as exc:
+            if str(exc.code) in {"POLICY_DENIED", "INPUT_DISCOVERY_FAILED"}:
+                detail = {"code": str(exc.code), "reason": exc.details.get("reason", "")}
+                await self._store.audit(caller.namespace, caller.name, "deny", detail)
+            raise
+        limits = Limits(self._settings.max_queued_per_namespace, self._settings.max_queued)
+        stored, _ = await self._store.insert(job, limits)
+        return stored
+
+    async def _new_job(self, caller: Principal, request: CompressRequest, digest: str) -> Job:
+        profile = request.execution_profile
+        if profile.qos in ELEVATED_QOS:
+            caller.require(Role.PRIORITY)
+        if profile.qos not in {None, QOS_DEFAULT, *ELEVATED_QOS}:
+            raise _invalid("execution_profile.qos", "is `preemptible`, `normal` or `high`")
+        if profile.tier is not None and profile.tier not in list(Tier):
+            raise _invalid("execution_profile.tier", f"is one of {', '.join(Tier)}")
+        backend = self._backends.get(profile.backend or self._settings.backend)
+        if backend is None:
+            raise BrokerError(
+                BrokerCode.NO_BACKEND,
+                f"This broker has no backend {profile.backend!r}; it has {', '.join(self._backends)}.",
+                retry_after=60,
+            )
+        artifacts = await self._referenced(caller, request)
+        rules = self._settings.rules(caller.namespace)
+        allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
+        await asyncio.to_thread(verify_declared, allowed.request)
+        plan = make_plan(request, self._settings)
+        now = self._store.now()
+        return Job(
+            job_id=new_id("job"),
+            namespace=caller.namespace,
+            principal=caller.name,
+            task_type=str(request.task_type),
+            request=allowed.request.model_dump(mode="json", exclude_none=True),
+            request_hash=digest,
+            created_at=now,
+            updated_at=now,
+            priority=str(profile.priority),
+            idempotency_key=request.idempotency_key,
+            backend=backend.name,
+            tier=str(plan.tier),
+            qos=plan.qos,
+            model_profile=plan.model_profile,
+            mode=str(request.task_params.mode),
+            plan=plan.to_json(),
+            cache={"status": "bypass"} if self._settings.cache == "off" else {"status": "miss"},
+            warnings=() if plan.tier in backend.tiers else (_substituted(plan.tier, backend.name),),
+            classification=str(allowed.classification),
+        )
+
+    async def _referenced(
+        self, caller: Principal, request: CompressRequest
+    ) -> dict[str, tuple[str, Classification]]:
+        """Files behind the request's `artifact://` refs, of the caller's namespace only."""
+        found = {}
+        for ref in request.input_refs:
+            if ref.uri.startswith(ARTIFACT_SCHEME):
+                name = ref.uri.removeprefix(ARTIFACT_SCHEME)
+                artifact = await self._store.artifact(caller.namespace, name)
+                if artifact is not None and artifact.kind == EVIDENCE_PACK:
+                    path = str(self._settings.home_path.resolve() / artifact.path)
+                    found[name] = (path, Classification(artifact.classification))
+        return found
+
+    # --- look ---------------------------------------------------------------------------------------
+
+    async def get(self, caller: Principal, job_id: str) -> Job:
+        """A job of the caller's namespace.
+
+        Raises:
+            BrokerError: NOT_FOUND, for another namespace's too.
+        """
+        caller.require(Role.READER)
+        job = await self._store.get(job_id)
+        if job is None or job.namespace != caller.namespace:
+            raise not_found()
+        return job
+
+    async def wait(self, caller: Principal, job_id: str, seconds: float) -> Job:
+        """A job as soon as it is in a terminal state, or as it is after `seconds` (at most 60).
+
+        Raises:
+            BrokerError: NOT_FOUND.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(seconds, MAX_WAIT_SECONDS)
+        with self._bus.subscribe(job_id) as changed:
+            while True:
+                changed.clear()
+                job = await self.get(caller, job_id)
+                left = deadline - loop.time()
+                if job.state.terminal or left <= 0:
+                    return job
+                try:
+                    await asyncio.wait_for(changed.wait(), left)
+                except TimeoutError:
+                    return await self.get(caller, job_id)
+
+    async def list(
+        self, caller: Principal, filters: Filters, cursor: str | None = None, limit: int = 50
+    ) -> views.JobPage:
+        """A page of the caller's jobs, newest first.
+
+        Raises:
+            BrokerError: BAD_REQUEST, the cursor is not one that a page gave.
+        """
+        caller.require(Role.READER)
+        before = LAST
+        if cursor is not None:
+            if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
+                raise BrokerError(BrokerCode.BAD_REQUEST, "cursor is the next_cursor of an earlier page.")
+            before = int(cursor)
+        size = max(1, min(limit, MAX_PAGE))
+        jobs = await self._store.page(caller.namespace, filters, before, size + 1)
+        more = jobs[size - 1].seq if len(jobs) > size else None
+        return views.JobPage(
+            jobs=tuple(views.status(job) for job in jobs[:size]),
+            next_cursor=None if more is None else str(more),
+        )
+
+    async def logs(self, caller: Principal, job_id: str, after: int = 0) -> views.JobLogs:
+        """A job's structured events above `after`.
+
+        Raises:
+            BrokerError: NOT_FOUND.
+        """
+        await self.get(caller, job_id)
+        return views.logs(job_id, await self._store.events(job_id, after))
+
+    async def follow(self, caller: Principal, job_id: str, after: int = 0) -> AsyncIterator[Event | Job]:
+        """A job's events from `after` on as they come, at last the terminal job.
+
+        Raises:
+            BrokerError: NOT_FOUND.
+        """
+        with self._bus.subscribe(job_id) as changed:
+            while True:
+                changed.clear()
+                job = await self.get(caller, job_id)
+                for event in await self._store.events(job_id, after):
+                    after = event.seq
+                    yield event
+                if job.state.terminal:
+                    yield job
+                    return
+                await changed.wait()
+
+    async def root(self, caller: Principal, root_id: str) -> views.RootView:
+        """The aggregate of a root job; a job without shards is its own root.
+
+        Raises:
+            BrokerError: NOT_FOUND.
+        """
+        job = await self.get(caller, root_id)
+        if job.root_id is not None:
+            raise not_found()
+        return views.root(job, await self._store.children(root_id))
+
+    # --- results ------------------------------------------------------------------------------------
+
+    async def result(
+        self, caller: Principal, job_id: str, *, include_artifacts: bool = False
+    ) -> dict[str, Any]:
+        """The released pack of a job that succeeded, screened by today's policy and audited.
+
+        With `include_artifacts` the metadata of the job's local artifacts stands under `artifacts`.
+
+        Raises:
+            BrokerError: NOT_FOUND; RESULT_NOT_READY; NO_RESULT (it ended without one); ARTIFACT_CORRUPT.
+            AgentloopError: POLICY_REDACTION_REQUIRED, today's policy forbids what the pack holds.
+        """
+        job = await self.get(caller, job_id)
+        if not job.state.terminal:
+            raise BrokerError(
+                BrokerCode.RESULT_NOT_READY,
+                f"The job is {job.state}; wait for it.",
+                details={"job_id": job_id, "state": str(job.state)},
+                retry_after=1,
+            )
+        if job.state is not State.SUCCEEDED:
+            raise BrokerError(
+                BrokerCode.NO_RESULT,
+                f"The job is {job.state} and has no result; its record says why.",
+                details={"job_id": job_id, "state": str(job.state)},
+            )
+        artifacts = await self._store.artifacts(job_id)
+        released = next(a for a in artifacts if a.kind == RESULT)
+        data = await asyncio.to_thread(read_artifact, released, self._settings.home_path)
+        pack: dict[str, Any] = json.loads(data)
+        screen(pack, self._settings.policy(job.namespace))
+        await self._store.audit(
+            caller.namespace, caller.name, "release", {"sha256": released.sha256}, job_id=job_id
+        )
+        if include_artifacts:
+            pack["artifacts"] = [views.artifact(a).model_dump(mode="json") for a in artifacts]
+        return pack
+
+    async def artifact(self, caller: Principal, artifact_id: str, kind: str) -> views.ArtifactView:
+        """Metadata of an artifact: `evidence_pack` or `local_index`.
+
+        Raises:
+            BrokerError: NOT_FOUND; ARTIFACT_CORRUPT.
+        """
+        caller.require(Role.READER)
+        found = await self._artifact(caller, artifact_id)
+        if found.kind != kind:
+            raise not_found()
+        await asyncio.to_thread(read_artifact, found, self._settings.home_path)
+        return views.artifact(found)
+
+    async def _artifact(self, caller: Principal, artifact_id: str) -> Artifact:
+        found = await self._store.artifact(caller.namespace, artifact_id)
+        if found is None:
+            raise not_found()
+        return found
+
+    async def evidence_pack(self, caller: Principal, artifact_id: str) -> views.ArtifactView:
+        """Metadata of an evidence pack, by artifact id or `provenance.pack_id`."""
+        return await self.artifact(caller, artifact_id, EVIDENCE_PACK)
+
+    async def index(self, caller: Principal, artifact_id: str) -> views.ArtifactView:
+        """Metadata of a local index."""
+        return await self.artifact(caller, artifact_id, LOCAL_INDEX)
+
+    async def read_evidence(self, caller: Principal, asked: views.ReadEvidence) -> views.EvidenceText:
+        """The source behind a ref of a job's pack, bounded, screened by policy, its hash checked.
+
+        Raises:
+            BrokerError: NOT_FOUND, also of the evidence id or ref; NO_RESULT; ARTIFACT_CORRUPT.
+        """
+        job = await self.get(caller, asked.job_id)
+        packs = [a for a in await self._store.artifacts(job.job_id) if a.kind == EVIDENCE_PACK]
+        if not packs:
+            raise BrokerError(BrokerCode.NO_RESULT, f"The job is {job.state} and has no evidence.")
+        data = await asyncio.to_thread(read_artifact, packs[0], self._settings.home_path)
+        policy = self._settings.policy(job.namespace)
+        text = await asyncio.to_thread(expand, json.loads(data), job.request, asked, policy)
+        detail = {"evidence": asked.evidence_id, "withheld": text.withheld}
+        await self._store.audit(caller.namespace, caller.name, "read_evidence", detail, job_id=job.job_id)
+        return text
+
+    # --- act ----------------------------------------------------------------------------------------
+
+    async def cancel(self, caller: Principal, job_id: str) -> Job:
+        """Ask for a job's end; a queued one is cancelled at once, a finished one stays as it is.
+
+        Raises:
+            BrokerError: NOT_FOUND, POLICY_DENIED.
+        """
+        caller.require(Role.USER)
+        await self.get(caller, job_id)
+        job = await self._cancel(caller, job_id)
+        for child in await self._store.children(job_id):
+            if not child.state.terminal:
+                await self._cancel(caller, child.job_id)
+        return job
+
+    async def _cancel(self, caller: Principal, job_id: str) -> Job:
+        now = self._store.now()
+
+        def step(job: Job) -> Job:
+            if job.state.terminal or job.cancel_requested:
+                return job
+            if job.state is State.QUEUED:
+                return job.move(State.CANCELLED, now, cancel_requested=True)
+            return job.evolve(cancel_requested=True, updated_at=now)
+
+        job = await self._store.change(
+            job_id, step, event="cancel_requested", audit="cancel", actor=caller.name
+        )
+        if not job.state.terminal:
+            await self._dispatcher.cancel(job_id)
+            job = await self._store.get(job_id) or job
+        return job
+
+    # --- about --------------------------------------------------------------------------------------
+
+    async def cache_lookup(self, caller: Principal, data: Any) -> views.CacheLookup:
+        """Whether a request's pack, or layers under it, are in the cache now.
+
+        Raises:
+            AgentloopError: as `submit`.
+        """
+        caller.require(Role.READER)
+        request = parse_request(data)
+        artifacts = await self._referenced(caller, request)
+        rules = self._settings.rules(caller.namespace)
+        await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
+        if self._settings.cache == "off":
+            return views.CacheLookup(status="bypass")
+        return views.CacheLookup(status="miss")
+
+    def capabilities(self, caller: Principal) -> views.Capabilities:
+        """What this broker can do for the caller."""
+        caller.require(Role.READER)
+        settings = self._settings
+        tiers = {tier for backend in self._backends.values() for tier in backend.tiers}
+        models = {
+            Tier.CPU: settings.model_profile_cpu,
+            Tier.P40: settings.model_profile_p40,
+            Tier.A100: settings.model_profile_a100,
+        }
+        return views.Capabilities(
+            version=__version__,
+            tasks=tuple(TaskType),
+            modes=tuple(Mode),
+            strategies=tuple(Strategy),
+            tiers={str(tier): tier in tiers for tier in Tier},
+            backends=tuple(sorted(self._backends)),
+            models={str(tier): name or "builtin" for tier, name in models.items()},
+            roots=settings.rules(caller.namespace).roots,
+            limits={
+                "max_body_bytes": settings.max_body_bytes,
+                "max_queued_per_namespace": settings.max_queued_per_namespace,
+                "max_wait_seconds": int(MAX_WAIT_SECONDS),
+                "max_attempts": settings.max_attempts,
+            },
+            health="draining" if self._dispatcher.draining else "ok",
+        )
+
+    async def ready(self) -> views.Health:
+        """Whether jobs can be taken now: the store writes, the dispatcher claims."""
+        checks = {"dispatch": "draining" if self._dispatcher.draining else "ok"}
+        try:
+            await self._store.counts()
+            checks["store"] = "ok"
+        except BrokerError as exc:
+            checks["store"] = str(exc.code)
+        good = all(found == "ok" for found in checks.values())
+        return views.Health(status="ok" if good else "unavailable", checks=checks)
+
+    async def counts(self) -> dict[tuple[str, str], int]:
+        """Unfinished jobs by (namespace, state), for metrics."""
+        return await self._store.counts()
+
+
+def _with_task(data: Any, task_type: TaskType | None) -> Any:
+    """The request with the endpoint's task; a body that names another is refused."""
+    if not isinstance(data, dict) or task_type is None:
+        return data
+    named = data.get("task_type", task_type)
+    if named != task_type:
+        raise _invalid("task_type", f"is {task_type} here; use POST /v1/jobs for other tasks")
+    return {**data, "task_type": task_type}
+
+
+def _invalid(field: str, reason: str) -> AgentloopError:
+    return AgentloopError(
+        ErrorCode.REQUEST_INVALID,
+        f"The request is not valid: {field} {reason}.",
+        Stage.REQUEST,
+        {"fields": [{"field": field, "reason": reason}]},
+    )
+
+
+def _substituted(tier: Tier, backend: str) -> dict[str, Any]:
+    return {
+        "code": "TIER_SUBSTITUTED",
+        "message": f"The {backend} backend has no {tier}; the job runs on what it has.",
+        "stage": str(Stage.DISPATCH),
+    }
