@@ -11,10 +11,14 @@ from eval.golden import LineSpan
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One evidence item, or one passage of a plain rung: its documents, decisive first, and its cost."""
+    """One evidence item, or one passage of a plain rung: its documents in order, and its cost.
+
+    The first `decisive` documents are those of `source_refs[0]`, which alone counts for an item's rank.
+    """
 
     docs: tuple[str, ...]
     tokens: int
+    decisive: int = 1
     lines: tuple[LineSpan, ...] = ()
     confidence: float | None = None
     relevance: float | None = None
@@ -80,6 +84,7 @@ def _piece(row: Mapping[str, Any]) -> Piece:
     return Piece(
         docs=tuple(row["docs"]),
         tokens=row["tokens"],
+        decisive=row["decisive"],
         lines=tuple(LineSpan(**span) for span in row["lines"]),
         confidence=row["confidence"],
         relevance=row["relevance"],

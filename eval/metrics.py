@@ -50,9 +50,13 @@ def rank_metrics(
     return found
 
 
-def decisive_ranking(answer: Answer) -> list[str]:
-    """The first document of each evidence item: the rank of an item is that of `source_refs[0]`."""
-    return list(dict.fromkeys(piece.docs[0] for piece in answer.pieces if piece.docs))
+def item_metrics(question: Question, answer: Answer, ks: Sequence[int]) -> dict[str, float]:
+    """Ranks of evidence items by `source_refs[0]` alone: item_hit@k and the reciprocal rank item_mrr."""
+    gold = set(question.docs)
+    right = [bool(gold & set(piece.docs[: piece.decisive])) for piece in answer.pieces]
+    values = {f"item_hit@{k}": float(any(right[:k])) for k in ks}
+    values["item_mrr"] = 1 / (right.index(True) + 1) if any(right) else 0.0
+    return values
 
 
 def first_distinct(answer: Answer, count: int = DISTINCT_DOCUMENTS) -> list[str]:
@@ -169,12 +173,11 @@ def score(
     """
     scored = [q for q in questions if q.docs and q.qid in answers and not answers[q.qid].error]
     ranks = rank_metrics(scored, {q.qid: answers[q.qid].ranking() for q in scored}, ks)
-    decisive = rank_metrics(scored, {q.qid: decisive_ranking(answers[q.qid]) for q in scored}, ks)
     table: dict[str, dict[str, float]] = {}
     for question in scored:
         answer = answers[question.qid]
         values = dict(ranks[question.qid])
-        values |= {f"decisive_{k}": v for k, v in decisive[question.qid].items() if not k.startswith("all_")}
+        values |= item_metrics(question, answer, ks)
         values["hit@25d"] = float(bool(set(question.docs) & set(first_distinct(answer))))
         values |= budget_metrics(question, answer, budgets)
         values |= line_metrics(question, answer, budgets)

@@ -111,7 +111,7 @@ def _log_ladder(result: dict[str, Any]) -> list[str]:
 
 def _ranks(result: dict[str, Any], ks: Sequence[int]) -> list[str]:
     names = [f"hit@{k}" for k in ks] + [f"recall@{k}" for k in ks] + [f"all_gold@{k}" for k in ks if k >= 5]
-    names += ["mrr", "ndcg@10", "hit@25d", "decisive_hit@1", "decisive_hit@5"]
+    names += ["mrr", "ndcg@10", "hit@25d", "item_hit@1", "item_hit@5"]
     rows = []
     for name in names:
         cells = [cell(values["metrics"].get(name)) for values in result["rungs"].values()]

@@ -208,8 +208,17 @@ def _answer(unit: Unit) -> list[Answer]:
     return _WORKER[0].answer(unit)
 
 
-def to_stderr(line: str) -> None:
-    """Progress: rewritten in place on a terminal, a line each elsewhere."""
-    end = "\r" if sys.stderr.isatty() else "\n"
-    sys.stderr.write(f"eval: {line[:150]:<100}{end}")
-    sys.stderr.flush()
+class Progress:
+    """Progress on stderr: rewritten in place on a terminal, else a line every few seconds."""
+
+    def __init__(self, seconds: float = 5.0) -> None:
+        self.seconds = seconds
+        self.last = -seconds
+
+    def __call__(self, line: str) -> None:
+        """Show `line`, unless the last one was a moment ago."""
+        terminal, now = sys.stderr.isatty(), time.monotonic()
+        if terminal or now - self.last >= self.seconds:
+            self.last = now
+            sys.stderr.write(f"eval: {line[:150]:<100}\r" if terminal else f"eval: {line}\n")
+            sys.stderr.flush()

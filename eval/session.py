@@ -11,7 +11,7 @@ from eval import archives, plots, report, results, trec
 from eval.golden import GoldenError, Lane
 from eval.metrics import score
 from eval.plan import RunConfig, Variant, variants
-from eval.runner import execute, open_run, to_stderr
+from eval.runner import Progress, execute, open_run
 
 
 def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
@@ -27,7 +27,7 @@ def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
     sets = variants(config)
     config = _fetched(config, sets)
     open_run(config, sets, resume=resume, force=force)
-    answers = execute(config, sets, to_stderr)
+    answers = execute(config, sets, Progress())
     scored = []
     for variant in sets:
         by_rung = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import comb
 
 import numpy as np
@@ -47,11 +48,14 @@ def interval(values: Sequence[float], seed: int) -> Interval:
     return Interval(float(data.mean()), low, high, int(data.size))
 
 
+@lru_cache(maxsize=64)
+def _draws(size: int, seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """The resamples of `size` questions: the same for every metric, so that figures move together."""
+    return np.random.default_rng(seed).integers(0, size, (RESAMPLES, size))
+
+
 def _bootstrap(data: np.ndarray[tuple[int, ...], np.dtype[np.float64]], seed: int) -> tuple[float, float]:
-    rng = np.random.default_rng(seed)
-    means = np.empty(RESAMPLES)
-    for at in range(RESAMPLES):
-        means[at] = data[rng.integers(0, data.size, data.size)].mean()
+    means = data[_draws(data.size, seed)].mean(axis=1)
     tail = (1 - LEVEL) / 2
     return float(np.quantile(means, tail)), float(np.quantile(means, 1 - tail))
 
@@ -84,7 +88,7 @@ def mcnemar(wins: int, losses: int) -> float:
     n, k = wins + losses, min(wins, losses)
     if n == 0:
         return 1.0
-    return min(1.0, 2 * sum(comb(n, i) for i in range(k + 1)) / 2**n)
+    return min(1.0, 2 * sum(comb(n, i) for i in range(k + 1)) / (1 << n))
 
 
 def randomisation(change: np.ndarray[tuple[int, ...], np.dtype[np.float64]], seed: int) -> float:

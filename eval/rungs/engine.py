@@ -109,14 +109,14 @@ class EngineRung:
             return nullcontext(OracleModel(question))
         if self.mode == "single_shot":
             return nullcontext(None)
-        from agentloop.loop import open_model
-
         name = f"{hashlib.sha256(question.qid.encode()).hexdigest()[:24]}.jsonl"
         options = self.options
+        if options.replay is None and options.record is None and options.model in {None, "builtin"}:
+            return nullcontext(None)
+        from agentloop.loop import open_model
+
         if options.replay is not None:
             return open_model(f"replay:{options.replay / name}")
-        if options.model in {None, "builtin"} and options.record is None:
-            return nullcontext(None)
         if again and options.record is not None:
             return open_model(f"replay:{options.record / name}")
         record = str(options.record / name) if options.record is not None else None
@@ -139,15 +139,18 @@ class EngineRung:
     def _piece(self, item: dict[str, Any]) -> Piece:
         docs: dict[str, None] = {}
         lines: list[LineSpan] = []
+        decisive = 0
         for ref in item["source_refs"]:
             first, last = int(ref["line_start"]), int(ref["line_end"])
             found = self.documents.of(ref.get("path", ""), first, last)
             docs.update(dict.fromkeys(found))
+            decisive = decisive or len(docs)
             if self.material.lane is not Lane.RECORDS:
                 lines += [LineSpan(doc, first, last) for doc in found]
         return Piece(
             docs=tuple(docs),
             tokens=int(item.get("tokens", 0)),
+            decisive=decisive,
             lines=tuple(lines),
             confidence=float(item.get("confidence", 0)),
             relevance=float(item.get("relevance", 0)),

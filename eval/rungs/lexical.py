@@ -20,6 +20,34 @@ K1, B = 1.2, 0.75  # GOLDEN: the ladder as measured
 STEMMERS = {"en": "english", "pl": "polish", "de": "german", "fr": "french", "es": "spanish"}
 TAIL_BLOCK_LINES = 10
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The stop list of Snowball's English stemmer without contractions; with it this rung lands on the
+# figures of GOLDEN's ladder (conversation hit@5 0.59 and hit@25 0.76, musique all gold at ten 0.21).
+STOP_EN = _words(
+    """
+    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she
+    her hers herself it its itself they them their theirs themselves what which who whom this that
+    these those am is are was were be been being have has had having do does did doing would should
+    could ought a an the and but if or because as until while of at by for with about against
+    between into through during before after above below to from up down in out on off over under
+    again further then once here there when where why how all any both each few more most other some
+    such no nor not only own same so than too very
+    """
+)
+STOP_PL = _words(
+    """
+    a aby albo ale am być był była było były bo by czy co czym dla do dlaczego gdy gdzie go i ich
+    ile ja jak jaka jaki jakie jakich jest jego jej już kiedy kim kto która które który lub ma mi
+    mnie na nad nie nim o od on ona oni ono po pod przez przy się są ta tak te tego tej tę to tu ty
+    w we więc z za ze że
+    """
+)
+STOP = {"en": STOP_EN, "pl": STOP_PL}
+
 Scores = npt.NDArray[np.float64]
 
 
@@ -79,7 +107,7 @@ class MinSearch:
 
 
 class BM25:
-    """BM25 with k1 1.2, b 0.75 and Snowball stems; the question as asked."""
+    """BM25 with k1 1.2, b 0.75, Snowball stems and stop words; the question as asked."""
 
     def __init__(self, documents: Sequence[Document], lane: Lane, lang: str = "en") -> None:
         self.lane = lane
@@ -134,5 +162,9 @@ def _stemmer(lang: str):  # type: ignore[no-untyped-def]  # snowballstemmer has 
 
 
 def stems(text: str, lang: str) -> list[str]:
-    """Lower-case words of `text`, each reduced to its Snowball stem; unknown languages stay unstemmed."""
-    return [_stem(word, lang) for word in WORD.findall(text.lower())]
+    """Lower-case words of `text` without stop words, each reduced to its Snowball stem.
+
+    Languages without a stop list keep all words; those without a stemmer stay unstemmed.
+    """
+    stop = STOP.get(lang, frozenset())
+    return [_stem(word, lang) for word in WORD.findall(text.lower()) if word not in stop]
