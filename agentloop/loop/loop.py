@@ -116,7 +116,7 @@ async def _turns(state: _State) -> tuple[str, str]:
             return reply.text, "answered"
         else:
             state.history.append(Message("assistant", reply.text))
-            reason = "narration"
+            reason = "answered"
             break
     if reason in ENDS:
         return "", reason
@@ -162,9 +162,7 @@ async def _attempt(state: _State, tools: Sequence[ToolSpec], entry: dict[str, An
         raise ModelError("the time of the request was used up before the model answered")
     try:
         async with asyncio.timeout(bound):
-            reply = await state.model.complete(
-                sent, tools, timeout=bound, final=None if tools else state.final
-            )
+            reply = await state.model.complete(sent, tools, timeout=bound, final=state.final)
     except TimeoutError:
         raise ModelError(f"the model gave no reply in {bound:.0f} s", retryable=True) from None
     state.spent.usage = state.spent.usage.plus(reply.usage)

@@ -134,7 +134,10 @@ class ChatModel(Protocol):
         timeout: float,  # noqa: ASYNC109 - a bound that implementations hand to their transport
         final: FinalTurn | None = None,
     ) -> Reply:
-        """One call, no retry. `final` is given in the tools-free turn only; `timeout` is in seconds.
+        """One call, no retry. `timeout` is in seconds.
+
+        `final` is what the tools-free turn asks for; a brain whose replies follow a schema may answer
+        in that form in an earlier turn too.
 
         Raises:
             ModelError: the call gave no reply.

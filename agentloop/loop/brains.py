@@ -1,0 +1,134 @@
+"""A model by name, for as long as a request needs it: builtin, an endpoint, a local file, a recording."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.loop import smollm2
+from agentloop.loop.endpoint import EndpointModel
+from agentloop.loop.messages import ChatModel
+from agentloop.loop.profiles import Profile, find
+from agentloop.loop.replay import RecordingModel, ReplayModel
+
+BUILTIN = "builtin"
+REPLAY = "replay:"
+WIRES = "wires.json"  # what probes found, by endpoint and model
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlaces:
+    """Where models and their profiles lie. Filled at the composition root.
+
+    `home` is agentloop's own folder of models (installed files, probe results); `profiles` are folders
+    or files of profiles, the first match wins; `environ` is where `api_key_env` is looked up.
+    """
+
+    home: Path
+    profiles: Sequence[Path] = ()
+    environ: Mapping[str, str] | None = None
+
+
+@contextmanager
+def open_model(
+    name: str | None, places: ModelPlaces, record: Path | None = None
+) -> Iterator[ChatModel | None]:
+    """The model of a name while the block runs; None stands for the built-in planner.
+
+    Args:
+        name: None or `builtin`, `smollm2`, `replay:FILE`, the path of a profile, or a profile's name.
+        record: a file to write the model's replies to.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID for a name that is not known, MODEL_UNAVAILABLE for a local model
+            that is not installed or does not start.
+    """
+    if name is None or name == BUILTIN:
+        if record is not None:
+            raise AgentloopError(
+                ErrorCode.REQUEST_INVALID,
+                "There is nothing to record: the built-in planner is deterministic. Name a model.",
+                Stage.REQUEST,
+                {"field": "record"},
+            )
+        yield None
+        return
+    if name.startswith(REPLAY):
+        yield _recorded(ReplayModel(Path(name.removeprefix(REPLAY))), record)
+        return
+    profile = resolve(name, places)
+    if not profile.gguf:
+        yield _recorded(_endpoint(profile, places, _key(profile, places)), record)
+        return
+    from agentloop.loop.local_server import serve
+
+    with serve(Path(profile.gguf), profile.context_tokens) as serving:
+        served = profile.model_copy(update={"endpoint": serving.endpoint, "gguf": ""})
+        yield _recorded(_endpoint(served, places, serving.api_key), record)
+
+
+def resolve(name: str, places: ModelPlaces) -> Profile:
+    """The profile of a name: a file, the operator's, the shipped examples, or smollm2.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, no such profile.
+    """
+    if name == smollm2.NAME:
+        return smollm2.profile(places.home)
+    return find(name, places.profiles)
+
+
+def _recorded(model: ChatModel, record: Path | None) -> ChatModel:
+    return model if record is None else RecordingModel(model, record)
+
+
+def _endpoint(profile: Profile, places: ModelPlaces, key: str) -> EndpointModel:
+    known = f"{profile.endpoint} {profile.model}"
+    return EndpointModel(
+        profile,
+        key,
+        wire=_wires(places.home).get(known, ""),
+        remember=lambda wire: _remember(places.home, known, wire),
+    )
+
+
+def _key(profile: Profile, places: ModelPlaces) -> str:
+    value = (places.environ or {}).get(profile.api_key_env, "") if profile.api_key_env else ""
+    if value or not profile.api_key_file:
+        return value
+    try:
+        return Path(profile.api_key_file).expanduser().read_text("utf-8").strip()
+    except OSError as error:
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            f"The key file of the model profile {profile.name} can't be read: {error.strerror}.",
+            Stage.REQUEST,
+            {"field": "execution_profile.model_profile"},
+        ) from None
+
+
+def _wires(home: Path) -> dict[str, str]:
+    """What earlier probes found; a file that is missing or broken means: probe again."""
+    try:
+        values = json.loads((home / WIRES).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(values, dict):
+        return {}
+    return {str(key): value for key, value in values.items() if value in {"native", "json"}}
+
+
+def _remember(home: Path, known: str, wire: str) -> None:
+    """Keep a probe's result. A folder that can't be written only costs the next run a probe."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        partial = home / f".{WIRES}.{os.getpid()}"
+        partial.write_text(json.dumps({**_wires(home), known: wire}, indent=1), "utf-8")
+        os.replace(partial, home / WIRES)
+    except OSError:
+        return

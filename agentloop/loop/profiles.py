@@ -1,0 +1,175 @@
+"""Model profiles: TOML files that say where a model is and what it can take."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.loop.messages import Window
+
+SHIPPED = "profiles_shipped"
+PROMPT_MARGIN = 64  # tokens of a chat template around a prompt
+Wire = Literal["auto", "native", "json"]
+
+
+class Prices(BaseModel):
+    """Money for a million tokens, in any one currency."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt_per_million: Annotated[float, Field(ge=0)] = 0.0
+    completion_per_million: Annotated[float, Field(ge=0)] = 0.0
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
+
+
+class Profile(BaseModel):
+    """One model. Either `endpoint` (an OpenAI-compatible base URL) or `gguf` (a local file) is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    endpoint: str = ""
+    """Base URL, such as `http://127.0.0.1:8080/v1`."""
+    gguf: str = ""
+    """A GGUF file to serve on this machine with xllamacpp; relative to the profile's own folder."""
+    model: str = "default"
+    """The model's name at the endpoint."""
+    api_key_env: str = ""
+    """Environment variable that holds the key. The key itself never stands in a profile."""
+    api_key_file: str = ""
+    """File that holds the key; the environment variable wins."""
+    serve: tuple[str, ...] = ()
+    """The command that serves this model, for people: agentloop never runs it."""
+    wire: Wire = "auto"
+    context_tokens: Annotated[int, Field(ge=1024)] = 8192
+    max_output_tokens: Annotated[int, Field(ge=64)] = 1024
+    token_factor: Annotated[float, Field(gt=0, le=4)] = 1.15
+    """Tokens of this model per o200k_base token: prompts are fitted with it."""
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = 120.0
+    connect_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
+    max_reply_bytes: Annotated[int, Field(ge=4096, le=64_000_000)] = 2_000_000
+    relays_tools: bool = True
+    """False: the relay carries no tool traffic. Mode agentic is then refused."""
+    served_model: str = ""
+    """The name that replies must carry; another one is an error."""
+    prices: Prices | None = None
+    extra: dict[str, Any] = {}
+    """Further members of the request's body, as they are."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Profile:
+        if bool(self.endpoint) == bool(self.gguf):
+            raise ValueError("give either `endpoint` or `gguf`")
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise ValueError("`endpoint` is an http:// or https:// URL")
+        if self.max_output_tokens + PROMPT_MARGIN >= self.context_tokens:
+            raise ValueError("`max_output_tokens` leaves no room for a prompt in `context_tokens`")
+        return self
+
+    @property
+    def window(self) -> Window:
+        """What one call may send."""
+        return Window(
+            self.context_tokens - self.max_output_tokens - PROMPT_MARGIN,
+            self.token_factor,
+            self.timeout_seconds,
+            self.relays_tools,
+        )
+
+
+def find(name: str, places: Sequence[Path] = ()) -> Profile:
+    """A profile by name or by path.
+
+    Args:
+        name: a path that ends with `.toml`, or a name that `places` or the shipped examples know.
+        places: folders of `NAME.toml`, or TOML files with one table a profile; the first match wins,
+            then the shipped examples.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, there is no such profile or it is not valid.
+    """
+    if name.endswith(".toml"):
+        return read(Path(name))
+    for place in places:
+        if place.is_dir() and (place / f"{name}.toml").is_file():
+            return read(place / f"{name}.toml")
+        if place.is_file():
+            table = _load(place).get(name)
+            if isinstance(table, dict):
+                return _profile({"name": name, **table}, place)
+    shipped = shipped_names()
+    if name in shipped:
+        text = (files(__package__) / SHIPPED / f"{name}.toml").read_text("utf-8")
+        return _profile({"name": name, **tomllib.loads(text)}, Path(f"{name}.toml"))
+    known = sorted({*shipped, *(n for place in places for n in names(place))})
+    raise AgentloopError(
+        ErrorCode.REQUEST_INVALID,
+        f"There is no model profile {name}. Known: builtin, smollm2, replay:FILE, {', '.join(known)}; "
+        "or give the path of a .toml file.",
+        Stage.REQUEST,
+        {"field": "execution_profile.model_profile"},
+    )
+
+
+def names(place: Path) -> list[str]:
+    """The names that a folder or a file of profiles defines, sorted."""
+    if place.is_dir():
+        return sorted(path.stem for path in place.glob("*.toml"))
+    if place.is_file():
+        return sorted(key for key, value in _load(place).items() if isinstance(value, dict))
+    return []
+
+
+def shipped_names() -> list[str]:
+    """The names of the examples that come with the package, sorted."""
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in (files(__package__) / SHIPPED).iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def read(path: Path) -> Profile:
+    """The profile of a TOML file; its name is the file's stem unless it names itself.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, with the reason.
+    """
+    return _profile({"name": path.stem, **_load(path)}, path)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise _invalid(path, str(error)) from None
+
+
+def _profile(values: Mapping[str, Any], path: Path) -> Profile:
+    try:
+        profile = Profile.model_validate(values)
+    except ValidationError as error:
+        told = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'profile'}: {e['msg']}" for e in error.errors()[:5]
+        )
+        raise _invalid(path, told) from None
+    gguf = Path(profile.gguf).expanduser()
+    if profile.gguf and not gguf.is_absolute():
+        return profile.model_copy(update={"gguf": str((path.parent / gguf).absolute())})
+    return profile
+
+
+def _invalid(path: Path, why: str) -> AgentloopError:
+    return AgentloopError(
+        ErrorCode.REQUEST_INVALID,
+        f"The model profile {path.name} can't be used: {why}",
+        Stage.REQUEST,
+        {"field": "execution_profile.model_profile"},
+    )
