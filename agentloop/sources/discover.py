@@ -16,7 +16,7 @@ from agentloop.sources.labels import make_labels
 from agentloop.sources.manifest import corpus_hash
 from agentloop.sources.opening import Refused, open_dir, open_parent
 from agentloop.sources.reader import Allowance, LaterError, Reader
-from agentloop.sources.report import check_declared, nothing_left, refusal, warn_of
+from agentloop.sources.report import check_declared, nothing_left, refusal, warn_of, warn_of_notes
 from agentloop.sources.stdin import read_stdin
 from agentloop.sources.uri import absolute_path, path_error
 from agentloop.sources.walk import Found, Walk
@@ -49,7 +49,9 @@ def discover(
     """
     # all paths are judged before the first one is opened
     targets = [_target(ref, f"in{n}", policy) for n, ref in enumerate(request.input_refs, 1)]
-    job = _Discovery(caps, policy, Allowance(caps.max_files, caps.max_total_bytes), progress)
+    job = _Discovery(
+        caps, policy, Allowance(caps.max_files, caps.max_total_bytes, caps.max_record_chars), progress
+    )
     for number, (ref, target) in enumerate(zip(request.input_refs, targets, strict=True), 1):
         if target is None:
             job.add_stdin(ref, f"in{number}", stdin)
@@ -64,7 +66,7 @@ def discover(
     )
     if not files:
         raise nothing_left(job.inputs, job.excluded)
-    for code, message in warn_of(job.excluded):
+    for code, message in [*warn_of(job.excluded), *warn_of_notes(job.notes)]:
         ledger.warn(code, message, Stage.DISCOVERY)
     return Corpus(tuple(job.inputs), files, tuple(job.excluded), tuple(dict.fromkeys(job.notes)))
 
@@ -108,6 +110,7 @@ class _Discovery:
             found = [read_stdin(reader, stdin)]
         except Refused as exc:
             self._exclude(input_id, "-", exc.reason, exc.detail, False)
+        self.notes += reader.notes
         self._finish(ref, input_id, "-", found, is_dir=False)
 
     def add_path(self, ref: InputRef, input_id: str, path: str, trusted: str) -> None:
@@ -133,6 +136,7 @@ class _Discovery:
                 if exc.reason in (SkipReason.VANISHED, SkipReason.SYMLINK, SkipReason.SPECIAL_FILE):
                     raise refusal(input_id, path, exc) from None
                 self._exclude(input_id, name, exc.reason, exc.detail, False)
+            self.notes += reader.notes
             self._finish(ref, input_id, path, found, is_dir=False)
         finally:
             os.close(parent)
@@ -157,6 +161,7 @@ class _Discovery:
             commit, tree = _repository_state(walk)
         finally:
             os.close(fd)
+        self.notes += reader.notes
         for outside in walk.outside:
             self.notes.append(
                 f"{input_id}: the git data of `{outside or '.'}` lies outside of the input and is not read."

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentloop.sources import utf16
+from agentloop.sources import records, utf16
 from agentloop.types import Derived
 
 Extractor = Callable[[bytes], Derived]
 
 EXTRACTORS: dict[tuple[str, str], Extractor] = {
     (utf16.EXTRACTOR, utf16.VERSION): utf16.extract_wide,
+    (records.EXTRACTOR, records.VERSION): records.extract_all,
 }
 
 

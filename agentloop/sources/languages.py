@@ -26,8 +26,9 @@ typst typ
 """
 _DATA = """
 json json geojson webmanifest har | jsonc jsonc code-workspace | json5 json5 | jsonl jsonl ndjson
-yaml yaml yml | toml toml | ini ini cfg conf inf desktop | properties properties | xml xml xsd xsl xslt svg plist
-xml resx csproj vcxproj fsproj props targets wsdl rng pom | po po pot | kdl kdl | env env | csv csv | tsv tsv tab
+yaml yaml yml | toml toml | ini ini cfg conf inf desktop | properties properties | xml xml xsd xsl xslt svg
+xml plist resx csproj vcxproj fsproj props targets wsdl rng pom
+po po pot | kdl kdl | env env | csv csv | tsv tsv tab
 """
 _DOCUMENT = "html html htm xhtml | pdf pdf | docx docx | notebook ipynb | eml eml | mbox mbox"
 
@@ -72,6 +73,9 @@ BY_NAME: dict[str, tuple[FileKind, str]] = {
     "requirements.txt": (DATA, "text"),
     ".gitignore": (DATA, "gitignore"),
     ".gitattributes": (DATA, "gitattributes"),
+    **{
+        f".{tool}ignore": (DATA, "gitignore") for tool in ("docker", "npm", "eslint", "prettier", "agentloop")
+    },
     ".editorconfig": (DATA, "ini"),
     ".bashrc": (CODE, "bash"),
     ".profile": (CODE, "bash"),

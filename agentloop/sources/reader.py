@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from agentloop.config import Caps
 from agentloop.request import Classification, InputType
-from agentloop.sources import extractors, utf16
+from agentloop.sources import utf16
 from agentloop.sources.classify import (
     SNIFF_BYTES,
     Class,
@@ -18,8 +18,10 @@ from agentloop.sources.classify import (
     looks_binary,
     looks_like_log,
 )
+from agentloop.sources.derive import RECORD_BYTES_PER_CHAR, Given, derive, may_be_records
 from agentloop.sources.labels import Labels
 from agentloop.sources.opening import Refused, open_file, read_stable
+from agentloop.sources.report import shown
 from agentloop.sources.streams import FileContent, hash_stream
 from agentloop.types import Content, Derived, FileKind, Memory, SkipReason, SourceFile
 
@@ -32,6 +34,7 @@ class Allowance:
 
     files: int
     bytes: int
+    record_chars: int
     streams: int = MAX_STREAMS
     next_index: int = 0
 
@@ -48,6 +51,7 @@ class Reader:
     allowance: Allowance
     named: bool = False  # the caller named this very file
     links: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, inode) -> names met
+    notes: list[str] = field(default_factory=list)  # what a model must know of text that is left out
 
     def read(self, folder: str, name: str, dir_fd: int, *, all_links: bool = False) -> SourceFile:
         """The file `name` of the open folder `dir_fd`; `folder` is its path in the input.
@@ -67,11 +71,12 @@ class Reader:
                 raise LaterError(status.st_dev, status.st_ino, status.st_nlink)
             if status.st_size == 0:
                 raise Refused(SkipReason.EMPTY)
-            limit = self._limit(guessed, fd, status.st_size)
+            limit, streamed = self._limit(guessed, fd, status.st_size)
             if status.st_size > limit:
                 raise Refused(SkipReason.TOO_LARGE, f"{status.st_size} bytes, over {limit}")
-            if limit > self.caps.max_file_bytes and status.st_size > self.caps.stream_log_bytes:
-                file, keep = self._stream(folder, name, fd, status), True
+            if streamed:
+                file = self._stream(folder, name, guessed, fd, status)
+                keep = True
                 return file
             data, status = self._bytes(fd, status, limit)
             return self.held(folder, name, guessed, data, status.st_mtime_ns)
@@ -83,29 +88,61 @@ class Reader:
         key = (status.st_dev, status.st_ino)
         self.links[key] = self.links.get(key, 0) + 1
 
-    def _limit(self, guessed: NameGuess, fd: int, size: int) -> int:
-        """How large this file may be: logs have a cap of their own, also logs without a name for it."""
-        if guessed.kind is FileKind.LOG or self.type is InputType.LOG:
-            return self.caps.max_log_bytes
-        unsure = size > self.caps.max_file_bytes and not guessed.sure
-        if unsure and looks_like_log(os.pread(fd, SNIFF_BYTES, 0)):
-            return self.caps.max_log_bytes
-        return self.caps.max_file_bytes
+    def _limit(self, guessed: NameGuess, fd: int, size: int) -> tuple[int, bool]:
+        """How large this file may be, and whether it is read where it lies instead of being held.
 
-    def _stream(self, folder: str, name: str, fd: int, status: os.stat_result) -> SourceFile:
+        Logs have a cap of their own, also logs without a name for it; so have sets of records.
+        """
+        caps = self.caps
+        if guessed.kind is FileKind.LOG or self.type is InputType.LOG:
+            return caps.max_log_bytes, size > caps.stream_log_bytes
+        if size <= caps.max_file_bytes:
+            return caps.max_file_bytes, False
+        head = os.pread(fd, SNIFF_BYTES, 0)
+        if not guessed.sure and looks_like_log(head):
+            return caps.max_log_bytes, size > caps.stream_log_bytes
+        if not looks_binary(head) and may_be_records(guessed, self.type, head[:64]):
+            return caps.max_record_chars * RECORD_BYTES_PER_CHAR, True
+        return caps.max_file_bytes, False
+
+    def _stream(
+        self, folder: str, name: str, guessed: NameGuess, fd: int, status: os.stat_result
+    ) -> SourceFile:
         if self.allowance.streams <= 0:
-            raise Refused(SkipReason.FILE_LIMIT, f"more than {MAX_STREAMS} large logs in one request")
-        if looks_binary(os.pread(fd, SNIFF_BYTES, 0)):
+            raise Refused(SkipReason.FILE_LIMIT, f"more than {MAX_STREAMS} large files in one request")
+        head = os.pread(fd, SNIFF_BYTES, 0)
+        if looks_binary(head):
             raise Refused(SkipReason.BINARY)
+        content = FileContent(os.dup(fd), status.st_size)
+        if may_be_records(guessed, self.type, head[:64]):
+            found, derived = self._derived(folder, name, guessed, classify(guessed, head), content)
+            if derived is None:
+                over = self.caps.max_file_bytes
+                raise Refused(SkipReason.TOO_LARGE, f"{status.st_size} bytes, over {over}, and no records")
+        else:
+            found, derived = Class(FileKind.LOG, "log", "text/x-log", frozenset()), None
         digest = hash_stream(fd, status)
         self.allowance.streams -= 1
-        return self.streamed(folder, name, FileContent(fd, status.st_size), status.st_mtime_ns, digest)
-
-    def streamed(self, folder: str, name: str, content: Content, mtime_ns: int, digest: str) -> SourceFile:
-        """A large log whose bytes stay where they are."""
-        found = Class(FileKind.LOG, "log", "text/x-log", frozenset())
         path = f"{folder}/{name}" if folder else name
-        return self._file(path, found, content, mtime_ns=mtime_ns, digest=digest)
+        return self._file(path, found, content, mtime_ns=status.st_mtime_ns, digest=digest, derived=derived)
+
+    def streamed_log(self, name: str, content: Content, digest: str) -> SourceFile:
+        """A large log from standard input, whose bytes lie in a file without a name."""
+        found = Class(FileKind.LOG, "log", "text/x-log", frozenset())
+        return self._file(name, found, content, mtime_ns=0, digest=digest)
+
+    def _derived(
+        self, folder: str, name: str, guessed: NameGuess, found: Class, content: Content
+    ) -> tuple[Class, Derived | None]:
+        """As `derive`, with the notes of the extractor and the request's allowance of record text."""
+        given = Given(guessed, found, content, self.type, self.named)
+        found, derived = derive(given, self.allowance.record_chars)
+        if derived is not None:
+            if found.kind is FileKind.RECORDS:
+                self.allowance.record_chars -= sum(len(item.text) for item in derived.items)
+            path = f"{folder}/{name}" if folder else name
+            self.notes += [f"{shown(path)}: {note}." for note in derived.notes]
+        return found, derived
 
     def _bytes(self, fd: int, status: os.stat_result, limit: int) -> tuple[bytes, os.stat_result]:
         if status.st_size > self.allowance.bytes:
@@ -123,18 +160,14 @@ class Reader:
             Refused: it is binary.
         """
         found = classify(guessed, data)
-        derived: Derived | None = None
-        if found.binary:
-            if not utf16.wide_encoding(data):
-                raise Refused(SkipReason.BINARY)
-            derived = extractors.extract(utf16.EXTRACTOR, utf16.VERSION, data)
-            text = "\n".join(item.text for item in derived.items[:200]).encode("utf-8", "replace")
-            found = classify(guessed, text)
+        content = Memory(data)
+        found, derived = self._derived(folder, name, guessed, found, content)
         self.allowance.bytes -= len(data)
         digest = "sha256:" + sha256(data).hexdigest()
-        found = self._hinted(found, guessed)
         path = f"{folder}/{name}" if folder else name
-        return self._file(path, found, Memory(data), mtime_ns=mtime_ns, digest=digest, derived=derived)
+        if derived is None:
+            found = self._hinted(found, guessed)
+        return self._file(path, found, content, mtime_ns=mtime_ns, digest=digest, derived=derived)
 
     def _hinted(self, found: Class, guessed: NameGuess) -> Class:
         """What the caller's `type` adds where the name leaves it open."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
 from agentloop.request import InputRef
@@ -42,6 +43,7 @@ _WARNED = {
     SkipReason.MALFORMED: WarningCode.INPUTS_SKIPPED,
 }
 _EXAMPLES = 3
+TRUNCATED = "records are left out"
 _REFUSALS = {
     SkipReason.VANISHED: ("not_found", "does not exist"),
     SkipReason.SYMLINK: (
@@ -94,10 +96,17 @@ def _told(reason: SkipReason, paths: list[str]) -> str:
     return f"{len(paths)} {_WORDS[reason]} ({', '.join(paths[:_EXAMPLES])}{more})"
 
 
+def _with_details(excluded: Sequence[Exclusion]) -> dict[SkipReason, list[str]]:
+    """As `_by_reason`, each path with its detail: for messages about a few files."""
+    return _by_reason(
+        [replace(left, path=f"{left.path}: {left.detail}") if left.detail else left for left in excluded]
+    )
+
+
 def nothing_left(inputs: Sequence[InputInfo], excluded: Sequence[Exclusion]) -> AgentloopError:
     """INPUT_DISCOVERY_FAILED that says what was skipped and why."""
     names = ", ".join(shown(info.root) for info in inputs)
-    skipped = _by_reason(excluded)
+    skipped = _with_details(excluded) if len(excluded) <= _EXAMPLES else _by_reason(excluded)
     why = "; ".join(_told(reason, paths) for reason, paths in skipped.items())
     return AgentloopError(
         ErrorCode.INPUT_DISCOVERY_FAILED,
@@ -116,3 +125,10 @@ def warn_of(excluded: Sequence[Exclusion]) -> Iterator[tuple[WarningCode, str]]:
     missed = [left for left in excluded if left.reason in _WARNED]
     for reason, paths in _by_reason(missed).items():
         yield _WARNED[reason], f"Left out: {_told(reason, paths)}."
+
+
+def warn_of_notes(notes: Sequence[str]) -> Iterator[tuple[WarningCode, str]]:
+    """INPUT_TRUNCATED for records that a cap cut off."""
+    for note in notes:
+        if TRUNCATED in note:
+            yield WarningCode.INPUT_TRUNCATED, note

@@ -58,4 +58,4 @@ def _spool(reader: Reader, start: bytes, pieces: Iterator[bytes], limit: int) ->
             spool.write(piece)
         spool.flush()
         content = FileContent(os.dup(spool.fileno()), size)
-    return reader.streamed("", "-", content, 0, "sha256:" + digest.hexdigest())
+    return reader.streamed_log("-", content, "sha256:" + digest.hexdigest())

@@ -55,10 +55,10 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What holds in a folder: git's rules, ours, the work tree it is in. `dropped`: only tracked files count."""
+    """What holds in a folder: git's rules, ours, its work tree. `dropped`: only tracked files count."""
 
-    git: IgnoreStack = IgnoreStack()
-    own: IgnoreStack = IgnoreStack()
+    git: IgnoreStack = field(default_factory=IgnoreStack)
+    own: IgnoreStack = field(default_factory=IgnoreStack)
     repository: Repository | None = None
     dropped: bool = False
 
