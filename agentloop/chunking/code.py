@@ -27,10 +27,10 @@ def code_pieces(data: bytes, language: str) -> list[Piece]:
     window = window_bytes(data)
     found = marks(data, language)
     end = len(data)
-    if end <= window:
+    if 0 < end <= window:
         return [Piece(0, end, ChunkType.WINDOW, _names(found, 0, len(found)))]
     blank = blank_line(data)
-    offsets = [mark.offset for mark in found]
+    offsets = [mark[0] for mark in found]
     pieces: list[Piece] = []
     start = low = 0
     imports = _imports_end(data, offsets[0] if offsets else window, window)
@@ -59,7 +59,7 @@ def _definition_cut(
         return 0
     best = high - 1
     for at in range(high - 2, low - 1, -1):
-        if found[at].indent < found[best].indent:
+        if found[at][1] < found[best][1]:
             best = at
     return _with_comment(data, start + window // (2 * _EARLIEST), offsets[best], blank)
 
@@ -102,4 +102,4 @@ def _names(found: Sequence[Mark], low: int, high: int) -> str:
     """The names of the definitions `low..high`, each once, in order."""
     if low == high:
         return ""
-    return b" ".join(dict.fromkeys([mark.name for mark in found[low:high]])).decode("utf-8", "replace")
+    return b" ".join(dict.fromkeys([mark[2] for mark in found[low:high]])).decode("utf-8", "replace")

@@ -78,7 +78,7 @@ GENERIC = (
 """For a language without a pattern of its own."""
 
 _RAW: Mapping[str, str] = {
-    "python": r"(?:async[ \t]++)?def[ \t]++(?P<function>ID)|class[ \t]++(?P<class>ID)"
+    "python": r"def[ \t]++(?P<function>ID)|class[ \t]++(?P<class>ID)|async[ \t]++def[ \t]++(?P<coroutine>ID)"
     r"|(?<![ \t])(?P<variable>ID)(?=[ \t]*+(?::[^=\n]{1,200})?=(?!=))",
     "javascript": _ECMA,
     "go": r"func[ \t]++(?:\([^)\n]*+\)[ \t]*+)?(?P<function>ID)|type[ \t]++(?P<type>ID)|(?:var|const)[ \t]++(?P<constant>ID)",
@@ -160,7 +160,7 @@ DEFINITIONS: Mapping[str, str] = {
 GENERIC = GENERIC.replace("ID", _ID)
 
 KINDS: Mapping[str, str] = {
-    "arrow": "function", "named": "function", "short": "function", "member": "method", "export": "constant",
+    "arrow": "function", "coroutine": "function", "named": "function", "short": "function", "member": "method", "export": "constant",
     "init": "method", "static": "constant", "signature": "value", "external": "function", "stage": "module",
     "rpc": "method", "block": "resource", "title": "heading", "variable": "constant", "attribute": "constant",
 }  # fmt: skip

@@ -22,13 +22,11 @@ class Definition(NamedTuple):
     byte_offset: int
 
 
-class Mark(NamedTuple):
-    """A definition inside the chunker: raw name, and the width of its indentation."""
+Mark = tuple[int, int, bytes, str]
+"""A definition inside the chunker: offset of its line, width of its indentation, raw name, group name.
 
-    offset: int
-    indent: int
-    name: bytes
-    kind: str
+A plain tuple: there are tens of thousands, and making named ones costs a third of the outline's time.
+"""
 
 
 def _compile(body: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
@@ -58,15 +56,16 @@ def _patterns(language: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
 def marks(data: bytes, language: str) -> list[Mark]:
     """The definitions of a file in order of offset. Names and kinds come from the matching group."""
     later, first = _patterns(language)
-    found = []
-    match = first.match(data, 3 if data.startswith(_BOM) else 0)
-    if match is not None:
-        found.append(
-            Mark(0, match.end(1) - match.start(1), match[match.lastindex or 0], match.lastgroup or "")
-        )
-    for match in later.finditer(data):
-        start, indent = match.span(1)
-        found.append(Mark(start, indent - start, match[match.lastindex or 0], match.lastgroup or ""))
+    head = first.match(data, 3 if data.startswith(_BOM) else 0)
+    found = (
+        []
+        if head is None
+        else [(0, head.end(1) - head.start(1), head[head.lastindex or 0], head.lastgroup or "")]
+    )
+    found += [
+        (start := m.start() + 1, m.end(1) - start, m[m.lastindex or 0], m.lastgroup or "")
+        for m in later.finditer(data)
+    ]
     return found
 
 

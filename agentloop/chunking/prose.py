@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import NamedTuple
 
 from agentloop.chunking.windows import Piece, blank_line, split_region, window_bytes
@@ -13,7 +14,7 @@ _TABLE_WINDOWS = 3
 """A table of up to so many windows stays in one chunk."""
 
 _FENCE_OR_ATX = re.compile(
-    rb"(?:^|\n)(?:[ ]{0,3}(```+|~~~+)[^\n]*+\n(?:[\s\S]*?\n)??[ ]{0,3}\1[^\n]*+"
+    rb"(?:^|\n)(?:[ ]{0,3}(`{3,8}+|~{3,8}+)[^\n]*+\n(?:[\s\S]*?\n)??[ ]{0,3}\1[^\n]*+"
     rb"|(\#{1,6}|={2,6}|\*{1,6})[ \t]++([^\n]{1,400})"
     rb"|([^\s>|#\-*+][^\n]{0,200})\n(=+|-{2,})[ \t]*+\r?+(?=\n|\Z))"
 )
@@ -21,11 +22,13 @@ _FRONT_MATTER = re.compile(
     rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n[\s\S]{0,8000}?\n(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)"
 )
 _UNDERLINE = re.compile(rb"\n([!-/:-@\[-`{-~])\1{2,}+[ \t]*+\r?+(?=\n|\Z)")
-_TABLE = re.compile(
-    rb"\n(?:[ \t]*+\|[^\n]*+\n){3,}"
-    rb"|\n[ \t]*+\+[-=+]{3,}+[ \t]*+\r?\n(?:[ \t]*+[|+][^\n]*+(?:\n|\Z)){2,}"
-    rb"|\n[ \t]*+=++(?:[ \t]++=++)++[ \t]*+\r?\n[\s\S]{1,6000}?\n[ \t]*+=++(?:[ \t]++=++)++[ \t]*+\r?(?=\n[ \t]*\r?\n|\n?\Z)"
+_LINED_TABLES = (
+    (b"|", re.compile(rb"\n(?:[ \t]*+\|[^\n]*+\n){3,}")),
+    (b"+-", re.compile(rb"\n[ \t]*+\+[-=+]{3,}+[ \t]*+\r?\n(?:[ \t]*+[|+][^\n]*+(?:\n|\Z)){2,}")),
 )
+"""Markdown's pipe tables and reST's grid tables, each with a mark that none lacks."""
+_BORDER = re.compile(rb"\n[ \t]*+=++(?:[ \t]++=++)++[ \t]*+\r?+(?:\n([ \t]*+\r?+(?=\n|\Z))?|\Z)")
+"""A border of reST's simple tables; the group took part where an empty line follows."""
 
 
 class Heading(NamedTuple):
@@ -74,7 +77,10 @@ def _section(
     """Windows over one section: its tables whole, the text between them packed by paragraphs."""
     pieces: list[Piece] = []
     at = start
-    for table_start, table_end in tables:
+    for index in range(bisect_left(tables, (start, 0)), len(tables)):
+        table_start, table_end = tables[index]
+        if table_start >= end:
+            break
         if table_start < at or table_end > end:
             continue
         pieces += split_region(data, at, table_start, window, blank, ChunkType.PARAGRAPH, name)
@@ -88,20 +94,28 @@ def _section(
 
 def _tables(data: bytes, window: int) -> list[tuple[int, int]]:
     """The spans of tables that stay whole, in order."""
-    if (
-        b"\n|" not in data
-        and b"\n+" not in data
-        and b"\n=" not in data
-        and b" |" not in data
-        and b" +" not in data
-    ):
-        return []
+    largest = _TABLE_WINDOWS * window
+    spans = [
+        (match.start() + 1, match.end())
+        for mark, pattern in _LINED_TABLES
+        if mark in data
+        for match in pattern.finditer(data)
+    ]
+    if b"= " in data:
+        spans += _simple_tables(data, largest)
+    return sorted((start, end) for start, end in spans if end - start <= largest)
+
+
+def _simple_tables(data: bytes, largest: int) -> list[tuple[int, int]]:
+    """reST's simple tables: from a border to the next border that an empty line or the file's end follows."""
     spans = []
-    for match in _TABLE.finditer(data):
-        start, end = match.start() + 1, match.end()
-        end = end + 1 if data[end - 1 : end] != b"\n" and data[end : end + 1] == b"\n" else end
-        if end - start <= _TABLE_WINDOWS * window:
-            spans.append((start, end))
+    start = -1
+    for match in _BORDER.finditer(data):
+        if start < 0 or match.end() - start > largest:
+            start = match.start() + 1
+        elif match[1] is not None or match.end() == len(data):
+            spans.append((start, match.start(1) if match[1] is not None else match.end()))
+            start = -1
     return spans
 
 

@@ -48,24 +48,24 @@ def outline_symbols(data: bytes, language: str) -> tuple[Symbol, ...]:
     lines = Lines(data)
     symbols = []
     open_: list[tuple[str, int]] = []
-    for mark, end in zip(found, ends, strict=True):
-        while open_ and open_[-1][1] <= mark.offset:
+    for (offset, _, raw, kind), end in zip(found, ends, strict=True):
+        while open_ and open_[-1][1] <= offset:
             open_.pop()
         parent = open_[-1][0] if open_ else ""
-        name = mark.name.decode("utf-8", "replace")
+        name = raw.decode("utf-8", "replace")
         open_.append((qualified(parent, name), end))
-        stop = _trimmed(data, mark.offset, end)
+        stop = _trimmed(data, offset, end)
         symbols.append(
             Symbol(
                 name,
-                KINDS.get(mark.kind, mark.kind),
+                KINDS.get(kind, kind),
                 parent,
-                mark.offset,
+                offset,
                 stop,
-                lines.number(mark.offset),
-                lines.number(max(mark.offset, stop - 1)),
-                _signature(data, mark.offset, stop),
-                comment_above(data, mark.offset),
+                lines.number(offset),
+                lines.number(max(offset, stop - 1)),
+                _signature(data, offset, stop),
+                comment_above(data, offset),
             )
         )
     return tuple(symbols)
@@ -106,8 +106,8 @@ def _ends(found: list[Mark], size: int) -> list[int]:
     ends = [size] * len(found)
     open_: list[int] = []
     for at, mark in enumerate(found):
-        while open_ and found[open_[-1]].indent >= mark.indent:
-            ends[open_.pop()] = mark.offset
+        while open_ and found[open_[-1]][1] >= mark[1]:
+            ends[open_.pop()] = mark[0]
         open_.append(at)
     return ends
 
