@@ -20,6 +20,7 @@ from agentloop.request import CompressRequest, InputRole, Mode
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.sources import discover
 from agentloop.tasks.evidence import task_evidence
+from agentloop.tasks.narrowing import narrowed
 from agentloop.types import Chunk, Corpus, Ranking
 from agentloop.verify import verify_released
 
@@ -102,7 +103,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     corpus = await job.stage(
         Stage.DISCOVERY,
         0.0,
-        lambda: discover(request, env.caps, env.policy, ledger, stdin=env.stdin),
+        lambda: narrowed(discover(request, env.caps, env.policy, ledger, stdin=env.stdin), request, ledger),
     )
     chunks = await job.stage(
         Stage.CHUNKING, 0.2, lambda: _primary(corpus, chunk_corpus(corpus, ledger, env.caps))

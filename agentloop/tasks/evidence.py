@@ -10,6 +10,7 @@ from agentloop.index.symbols import SymbolParser
 from agentloop.loop import LoopResult
 from agentloop.request import CompressRequest, TaskType
 from agentloop.tasks.debug.evidence import debug_evidence
+from agentloop.tasks.inspect.evidence import inspect_evidence
 from agentloop.tasks.logs import LEADING, distinct, failure_drafts
 from agentloop.tasks.model import TaskEvidence
 from agentloop.tasks.model_claims import model_drafts
@@ -35,6 +36,9 @@ def task_evidence(
     failures = failure_drafts(corpus, request, ledger)
     if request.task_type is TaskType.DEBUG:
         evidence = debug_evidence(found, failures, corpus, chunks, request, parser)
+        return replace(evidence, drafts=distinct([*claimed, *evidence.drafts], corpus), answer=answer)
+    if request.task_type is TaskType.INSPECT_REPO:
+        evidence = inspect_evidence(found, corpus, chunks, request, parser)
         return replace(evidence, drafts=distinct([*claimed, *evidence.drafts], corpus), answer=answer)
     lead = len(failures) if request.task_type is TaskType.SUMMARIZE_LOGS else LEADING
     drafts = [*claimed, *failures[:lead], *found, *failures[lead:]]

@@ -12,7 +12,7 @@ from agentloop.compress.region import place_of, span_region
 from agentloop.index.symbols import SymbolParser
 from agentloop.logs.ansi import strip
 from agentloop.request import CompressRequest, InputRole
-from agentloop.tasks.debug.codegraph import CodeGraph
+from agentloop.tasks.codegraph import CodeGraph
 from agentloop.tasks.debug.failures import Failure, failures
 from agentloop.tasks.debug.suspects import Suspect, suspects
 from agentloop.tasks.logs import LEADING, distinct, log_files

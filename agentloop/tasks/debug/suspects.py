@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentloop.retrieval.frames import PathIndex
-from agentloop.tasks.debug.codegraph import CodeGraph, Function
+from agentloop.tasks.codegraph import CodeGraph, Function
 from agentloop.tasks.debug.failures import Failure, bare_name
 from agentloop.types import Corpus, FileKind, SourceFile, Trait
 

@@ -8,7 +8,7 @@ reach and passing tests don't.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentloop.index.symbols import SymbolParser
@@ -80,6 +80,15 @@ class CodeGraph:
         around = [s for s in self.symbols(file) if s.line_start <= line <= s.line_end]
         inner = max(around, key=lambda s: (s.byte_start, -s.byte_end), default=None)
         return None if inner is None else Function(file, inner.byte_start)
+
+    def calls(self, file: SourceFile) -> Mapping[str, Sequence[int]]:
+        """For each name that a file calls the byte offsets of its calls."""
+        return self._parser.calls(file)
+
+    def around(self, file: int, offset: int) -> Symbol | None:
+        """The innermost definition around a byte offset of a file."""
+        inside = [s for s in self.symbols(file) if s.byte_start <= offset < s.byte_end]
+        return max(inside, key=lambda s: (s.byte_start, -s.byte_end), default=None)
 
     def reach(self, start: Function) -> dict[Function, float]:
         """Functions that `start` may call, directly or not, each with the weight of its best path."""
