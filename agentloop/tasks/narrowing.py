@@ -26,7 +26,8 @@ def narrowed(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> Corpus
     if not paths and not languages:
         return corpus
     folders = {i.input_id for i in corpus.inputs if i.is_dir}
-    kept, left_out = [], []
+    kept: list[SourceFile] = []
+    left_out: list[Exclusion] = []
     for file in corpus.files:
         if file.input_id not in folders or (_under(file, paths) and _speaks(file, languages)):
             kept.append(replace(file, index=len(kept)))

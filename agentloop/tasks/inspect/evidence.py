@@ -153,9 +153,7 @@ def _symbols(
                 "kind": symbol.kind,
                 "evidence": [found_id],
                 "callers": _callers(graph, symbol, central),
-                "callees": [qualified(graph.symbol(f)) for f, w in graph.callees(function) if w >= 0.5][
-                    :TOLD_CALLS
-                ],
+                "callees": callees[:TOLD_CALLS],
             }
         )
         if len(told) == TOLD_SYMBOLS:
