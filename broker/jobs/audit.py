@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentloop.clock import Clock
-from broker.jobs.database import Connection, load_queries
+from agentloop.clock import Clock, SystemClock
+from broker.jobs.database import Connection, load_queries, read_only
 from broker.jobs.model import Job
 
 _Q = load_queries()
@@ -121,3 +121,12 @@ class Auditor:
         if kept is not None and int(kept["value"]) != count:
             return AuditReport(count, count + 1, "entries were removed from the end")
         return AuditReport(count)
+
+
+def verify_home(home: Path) -> AuditReport:
+    """Verify the audit log of a BROKER_HOME, whether its broker runs or not.
+
+    Raises:
+        StoreError: there is no database, or it can't be read. OSError: the key can't be read.
+    """
+    return read_only(home / "broker.db", Auditor(load_key(home), SystemClock()).verify)

@@ -239,3 +239,17 @@ async def opened(path: Path, busy_timeout_ms: int) -> AsyncIterator[Database]:
         yield database
     finally:
         await database.close()
+
+
+def read_only(path: Path, work: Callable[[Connection], T]) -> T:
+    """Run `work` on a database that may be in use, without writing to it.
+
+    Raises:
+        StoreError: there is none, or it can't be read.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            db.row_factory = sqlite3.Row
+            return work(db)
+    except sqlite3.Error as exc:
+        raise StoreError(f"{path} can't be read: {exc}") from exc

@@ -12,6 +12,7 @@ from broker.errors import BrokerCode, BrokerError
 from broker.jobs.audit import Auditor
 from broker.jobs.database import Connection, Database, Row, load_queries
 from broker.jobs.model import Artifact, Event, Job, State
+from broker.metrics import FINISHED, JOB_SECONDS, SUBMITTED
 
 Q = load_queries()
 _JSON_FIELDS = ("request", "metrics", "plan", "cache", "error", "warnings", "retry")
@@ -118,6 +119,7 @@ class Store:
 
         stored, created = await self._db.write(work)
         if created:
+            SUBMITTED.labels(stored.task_type).inc()
             self._tell(stored.job_id)
         return stored, created
 
@@ -159,14 +161,14 @@ class Store:
             BrokerError: STORAGE_FULL, STORE_BUSY.
         """
 
-        def work(db: Connection) -> Job:
+        def work(db: Connection) -> tuple[Job, Job]:
             row = db.execute(Q["get_job"], {"job_id": job_id}).fetchone()
             if row is None:
                 raise KeyError(job_id)
             before = job_from_row(row)
             after = step(before)
             if after is before:
-                return before
+                return before, before
             if db.execute(Q["update_job"], job_to_row(after)).rowcount != 1:
                 raise StaleJob(job_id)
             for artifact in artifacts if after.state is State.SUCCEEDED else ():
@@ -176,9 +178,12 @@ class Store:
                 self._insert_event(db, job_id, event, facts)
             if audit:
                 self._auditor.append(db, after, audit, dict(data or {}), actor=actor)
-            return after.evolve(version=before.version + 1)
+            return before, after.evolve(version=before.version + 1)
 
-        after = await self._db.write(work)
+        before, after = await self._db.write(work)
+        if after.state.terminal and not before.state.terminal:
+            FINISHED.labels(after.task_type, after.state).inc()
+            JOB_SECONDS.labels(after.task_type).observe(max(0.0, after.updated_at - after.created_at))
         self._tell(job_id)
         return after
 
