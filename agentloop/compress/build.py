@@ -14,6 +14,7 @@ from agentloop.compress.coverage import coverage, coverage_artifact
 from agentloop.compress.fit import Envelope, Fitted, fit
 from agentloop.compress.items import Prepared, prepare
 from agentloop.compress.refs import digest, source_ref
+from agentloop.compress.wording import MAX_RUN
 from agentloop.config import Policy
 from agentloop.errors import Stage, WarningCode
 from agentloop.loop import LoopResult
@@ -87,7 +88,7 @@ def build_pack(
             retrieved_tokens=ranking.retrieved_tokens,
             policy_mode=policy.mode,
             quality=accounts.quality(ranking, items, sum(p.draft.by_model for p in prepared[:items])),
-            details=masked(details(_ids(kept[:items])), redactor) if details else {},
+            details=_details(details, _ids(kept[:items]), redactor, protected),
             answer=() if protected else _answer(answer, _ids(kept[:items]), redactor),
         )
 
@@ -102,6 +103,27 @@ def _ids(kept: Sequence[Draft]) -> EvidenceId:
     """The ids under which drafts leave, by identity: two drafts may be equal."""
     ids = {id(draft): f"ev_{n:03d}" for n, draft in enumerate(kept, 1)}
     return lambda draft: ids.get(id(draft))
+
+
+def _details(
+    details: Details | None, evidence_id: EvidenceId, redactor: Redactor, protected: bool
+) -> dict[str, Any]:
+    """The task's own fields, cleaned; of protected inputs no text of more than five words."""
+    if details is None:
+        return {}
+    told: dict[str, Any] = masked(details(evidence_id), redactor)
+    return withheld(told) if protected else told
+
+
+def withheld(value: Any) -> Any:
+    """JSON values without the strings that could hold a run of the source."""
+    if isinstance(value, str):
+        return value if len(value.split()) <= MAX_RUN else "[withheld]"
+    if isinstance(value, dict):
+        return {key: withheld(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [withheld(member) for member in value]
+    return value
 
 
 def _answer(

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from agentloop.budget import Ledger
 from agentloop.compress.code import code_claim, qualified
 from agentloop.compress.confidence import Features, confidence
-from agentloop.compress.data import data_claim
+from agentloop.compress.data import data_claim, diff_claim
 from agentloop.compress.log_lines import log_claim
 from agentloop.compress.prose import prose_claim
 from agentloop.compress.records import record_claim
 from agentloop.compress.region import Region, chunk_region, overlap, place_of, quotable, span_region
 from agentloop.compress.terms import Question, profile
-from agentloop.compress.wording import Claim, one_line
+from agentloop.compress.wording import Claim
 from agentloop.errors import Stage
 from agentloop.index.symbols import SymbolParser
 from agentloop.pack import MAX_REFS
 from agentloop.redact_injection import instruction_like
 from agentloop.request import CompressRequest
-from agentloop.types import Candidate, Chunk, ChunkType, Corpus, Draft, FileKind, Place, Ranking
+from agentloop.types import (
+    Candidate,
+    Chunk,
+    ChunkType,
+    Corpus,
+    Derived,
+    Draft,
+    FileKind,
+    Place,
+    Ranking,
+    SourceFile,
+)
 
 # An item of the leanest shape has 105 to 160 tokens (bench/pack_tokens.py): claims for many more than
 # would fit are work for nothing.
@@ -29,10 +41,28 @@ MAX_DRAFTS = 400
 CALLER_WINDOW = 40  # candidates searched for calls of a claimed symbol
 
 
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What claims are drawn from: the ranked candidates with their texts, and the question's weights."""
+
+    ranking: Ranking
+    corpus: Corpus
+    chunks: Sequence[Chunk]
+    parser: SymbolParser
+    asked: str
+    candidates: Sequence[Candidate]
+    texts: Sequence[str]
+    question: Question
+
+    def file(self, candidate: Candidate) -> SourceFile:
+        """The file of a candidate's chunk."""
+        return self.corpus.files[self.chunks[candidate.chunk].file]
+
+
 def draft_claims(
     ranking: Ranking,
     corpus: Corpus,
-    chunks: list[Chunk],
+    chunks: Sequence[Chunk],
     request: CompressRequest,
     parser: SymbolParser,
     ledger: Ledger,
@@ -41,52 +71,49 @@ def draft_claims(
     most = min(MAX_DRAFTS, request.constraints.final_evidence_pack_budget // LEAST_ITEM_TOKENS + 4)
     candidates = ranking.candidates[: 2 * most]
     texts = [corpus.text(chunks[c.chunk]) for c in candidates]
-    question = profile(request.question, texts)
+    asked = request.question
+    sources = _Sources(ranking, corpus, chunks, parser, asked, candidates, texts, profile(asked, texts))
     made: list[Draft] = []
     symbols: dict[tuple[int, int], int] = {}
-    for rank, candidate in enumerate(candidates, 1):
+    for n, candidate in enumerate(candidates):
         if len(made) == most:
             break
-        claim = _claim(candidate, corpus, chunks, question, request.question, parser)
+        claim = _claim(candidate, sources)
         if claim is None:
             continue
-        file = chunks[candidate.chunk].file
-        key = (file, claim.symbol.byte_start) if claim.symbol else None
+        key = (chunks[candidate.chunk].file, claim.symbol.byte_start) if claim.symbol else None
         home = symbols.get(key) if key else _home(made, claim.places[0])
         if home is not None:
             made[home] = _merged(made[home], claim, candidate, chunks)
             continue
         if key:
             symbols[key] = len(made)
-            claim = _with_callers(claim, candidate, candidates, texts, chunks, corpus)
-        made.append(_draft(claim, candidate, rank, corpus, chunks, question, ranking))
+            claim = _with_callers(claim, sources)
+        made.append(_draft(claim, n, sources))
     ledger.add(Stage.COMPRESSION, chunks=len(made))
     return made
 
 
-def _claim(
-    candidate: Candidate,
-    corpus: Corpus,
-    chunks: list[Chunk],
-    question: Question,
-    asked: str,
-    parser: SymbolParser,
-) -> Claim | None:
-    chunk = chunks[candidate.chunk]
-    file = corpus.files[chunk.file]
+def _claim(candidate: Candidate, sources: _Sources) -> Claim | None:
+    chunk, corpus, question = sources.chunks[candidate.chunk], sources.corpus, sources.question
+    file = sources.file(candidate)
     if file.kind is FileKind.CODE and file.derived is None:
-        return code_claim(candidate, corpus, chunks, question, parser)
+        return code_claim(candidate, corpus, chunk, question, sources.parser)
     region = _focused(candidate, chunk, corpus)
     if file.kind is FileKind.LOG:
-        return log_claim(region, corpus, question, asked)
-    if file.kind is FileKind.RECORDS or (file.derived is not None and file.derived.items[0].record_id):
+        return log_claim(region, corpus, question, sources.asked)
+    if file.kind is FileKind.RECORDS or (file.derived is not None and _has_records(file.derived)):
         return record_claim(region, corpus, question)
     if file.kind is FileKind.DATA:
         return data_claim(region, corpus, question)
     if file.kind is FileKind.DIFF:
-        return _diff(region, corpus, question)
+        return diff_claim(region, corpus, question)
     focus = candidate.focus[0] if candidate.focus and file.derived is None else None
     return prose_claim(region, chunk, corpus, question, focus)
+
+
+def _has_records(derived: Derived) -> bool:
+    return bool(derived.items) and bool(derived.items[0].record_id)
 
 
 def _focused(candidate: Candidate, chunk: Chunk, corpus: Corpus) -> Region:
@@ -98,112 +125,64 @@ def _focused(candidate: Candidate, chunk: Chunk, corpus: Corpus) -> Region:
     return quotable(chunk_region(corpus, chunk))
 
 
-def _diff(region: Region, corpus: Corpus, question: Question) -> Claim | None:
-    """The changed file and the hunk's lines that answer."""
-    best = max(
-        range(len(region.lines)),
-        key=lambda n: (question.score(region.lines[n].text) + (region.lines[n].text[:1] in "+-") * 0.5, -n),
-    )
-    if not region.lines[best].text.strip():
-        return None
-    first = next((n for n in range(best, -1, -1) if region.lines[n].text.startswith("@@")), max(0, best - 8))
-    target = next(
-        (region.lines[n].text[4:] for n in range(best, -1, -1) if region.lines[n].text.startswith("+++ ")), ""
-    )
-    last = next(
-        (
-            n - 1
-            for n in range(best + 1, len(region.lines))
-            if region.lines[n].text.startswith(("@@", "diff "))
-        ),
-        min(len(region.lines) - 1, best + 12),
-    )
-    lead = f"{target.removeprefix('b/')}: " if target else ""
-    text = f"{lead}L{region.lines[best].number}: {one_line(region.lines[best].text)}"
-    added = sum(line.text.startswith("+") for line in region.lines[first : last + 1])
-    removed = sum(line.text.startswith("-") for line in region.lines[first : last + 1])
-    place = place_of(corpus, region, first, last)
-    return Claim("change", text, (place,), f"diff hunk, {added} lines added, {removed} removed")
-
-
 def _home(made: Sequence[Draft], place: Place) -> int | None:
     """The draft whose decisive place already shows this one."""
     return next((n for n, draft in enumerate(made) if overlap(draft.places[0], place)), None)
 
 
-def _merged(draft: Draft, claim: Claim, candidate: Candidate, chunks: list[Chunk]) -> Draft:
+def _merged(draft: Draft, claim: Claim, candidate: Candidate, chunks: Sequence[Chunk]) -> Draft:
     """A draft with the places of a later hit on the same symbol or section."""
     places = list(draft.places)
     for place in claim.places:
         if len(places) < MAX_REFS and not any(overlap(place, p) for p in places):
             places.append(place)
     twins = tuple(chunk_place(chunks[c]) for c in candidate.duplicates)
-    return Draft(
-        draft.kind,
-        draft.claim,
-        tuple(places),
-        draft.relevance,
-        draft.confidence,
-        draft.derived_claim,
-        draft.collapsed + twins,
-        draft.collapsed_count + len(twins),
-        draft.flags,
-        draft.by_model,
+    return replace(
+        draft,
+        places=tuple(places),
+        collapsed=draft.collapsed + twins,
+        collapsed_count=draft.collapsed_count + len(twins),
     )
 
 
-def _with_callers(
-    claim: Claim,
-    candidate: Candidate,
-    candidates: Sequence[Candidate],
-    texts: Sequence[str],
-    chunks: list[Chunk],
-    corpus: Corpus,
-) -> Claim:
+def _with_callers(claim: Claim, sources: _Sources) -> Claim:
     """The claim with the first matched caller, when another candidate calls the symbol."""
     symbol = claim.symbol
     assert symbol is not None  # noqa: S101 - callers checked it
     if len(symbol.name) < 3 or symbol.kind not in ("function", "method", "class", "macro"):
         return claim
     call = re.compile(rf"(?<![\w$]){re.escape(symbol.name)}\s*\(")
-    for other, text in zip(candidates[:CALLER_WINDOW], texts, strict=False):
-        chunk = chunks[other.chunk]
-        if other.symbol is None or other.symbol.name == symbol.name:
+    for other, text in zip(sources.candidates[:CALLER_WINDOW], sources.texts, strict=False):
+        file = sources.file(other)
+        if file.kind is not FileKind.CODE or file.derived is not None:
             continue
-        found = call.search(text)
-        if found is None or corpus.files[chunk.file].kind is not FileKind.CODE:
-            continue
-        region = chunk_region(corpus, chunk)
-        line = min(text.count("\n", 0, found.start()), len(region.lines) - 1)
-        where = place_of(corpus, region, line, line)
-        if any(overlap(where, p) for p in claim.places):
-            continue
-        told = f"{claim.text}; called by {qualified(other.symbol)}"
-        return Claim(claim.kind, told, (*claim.places, where), f"{claim.derived}; has a caller", symbol)
+        region = chunk_region(sources.corpus, sources.chunks[other.chunk])
+        for found in call.finditer(text):
+            line = min(text.count("\n", 0, found.start()), len(region.lines) - 1)
+            where = place_of(sources.corpus, region, line, line)
+            if any(overlap(where, p) for p in claim.places):
+                continue
+            caller = sources.parser.enclosing(file, where.byte_start, where.byte_end)
+            if caller is None or caller.name == symbol.name or caller.line_start == where.line_start:
+                continue
+            told = f"{claim.text}; called by {qualified(caller)}"
+            return Claim(claim.kind, told, (*claim.places, where), f"{claim.derived}; has a caller", symbol)
     return claim
 
 
-def _draft(
-    claim: Claim,
-    candidate: Candidate,
-    rank: int,
-    corpus: Corpus,
-    chunks: list[Chunk],
-    question: Question,
-    ranking: Ranking,
-) -> Draft:
-    text = corpus.text(chunks[candidate.chunk])
-    total = question.total
+def _draft(claim: Claim, n: int, sources: _Sources) -> Draft:
+    candidate, text = sources.candidates[n], sources.texts[n]
+    total = sources.question.total
     features = Features(
         score=candidate.score,
-        coverage=question.weight(question.held(text)) / total if total else 0.0,
-        agreement=len(candidate.ranks) / max(1, len(ranking.strategies)),
-        reciprocal_rank=1 / rank,
+        coverage=sources.question.weight(sources.question.held(text)) / total if total else 0.0,
+        agreement=len(candidate.ranks) / max(1, len(sources.ranking.strategies)),
+        reciprocal_rank=1 / (n + 1),
     )
-    twins = tuple(chunk_place(chunks[c]) for c in candidate.duplicates)
-    kind = "stack_trace" if chunks[candidate.chunk].type is ChunkType.TRACE else claim.kind
+    twins = tuple(chunk_place(sources.chunks[c]) for c in candidate.duplicates)
+    trace = sources.chunks[candidate.chunk].type is ChunkType.TRACE
     return Draft(
-        kind=kind,
+        kind="stack_trace" if trace else claim.kind,
         claim=claim.text,
         places=claim.places[:MAX_REFS],
         relevance=min(1.0, max(0.0, candidate.score)),

@@ -23,10 +23,9 @@ CONTEXT_LINES = 12  # around the decisive line of a definition that is longer th
 
 
 def code_claim(
-    candidate: Candidate, corpus: Corpus, chunks: list[Chunk], question: Question, parser: SymbolParser
+    candidate: Candidate, corpus: Corpus, chunk: Chunk, question: Question, parser: SymbolParser
 ) -> Claim | None:
     """What a candidate of a code file shows, or None when it holds nothing but blank lines."""
-    chunk = chunks[candidate.chunk]
     file = corpus.files[chunk.file]
     matched = quotable(chunk_region(corpus, chunk))
     symbol = candidate.symbol
@@ -41,7 +40,7 @@ def code_claim(
 def _best_symbol(matched: Region, symbols: Sequence[Symbol], question: Question) -> Symbol | None:
     """Of the definitions that the matched lines touch, the one that holds most; of equals the smallest.
 
-    The head counts whole, the best line six tenths: a name that is asked for beats a mention in a body.
+    The head counts whole, what its best line adds six tenths: a name that is asked for beats a mention.
     """
     start, end = matched.lines[0].byte_start, matched.lines[-1].byte_end
     best, best_key = None, (0.0, 0)
@@ -53,10 +52,9 @@ def _best_symbol(matched: Region, symbols: Sequence[Symbol], question: Question)
             for line in matched.lines
             if line.byte_start < symbol.byte_end and line.byte_end > symbol.byte_start
         ]
-        head = question.weight(
-            question.held(f"{symbol.name} {symbol.signature} {first_sentence(symbol.doc)}")
-        )
-        body = max((question.weight(question.held(text)) for text in lines), default=0.0)
+        told = question.held(f"{symbol.name} {symbol.signature} {first_sentence(symbol.doc)}")
+        head = question.weight(told)
+        body = max((question.weight(question.held(text) - told) for text in lines), default=0.0)
         key = (round(head + 0.6 * body, 6), symbol.byte_start - symbol.byte_end)
         if key > best_key or best is None:
             best, best_key = symbol, key

@@ -1,4 +1,4 @@
-"""Claims about configuration and data files: the key path and the line with the value."""
+"""Claims about data files (the key path and the line with the value) and diffs (file and changed line)."""
 
 from __future__ import annotations
 
@@ -53,3 +53,31 @@ def key_path(region: Region, line: int) -> str:
 
 def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
+
+
+def diff_claim(region: Region, corpus: Corpus, question: Question) -> Claim | None:
+    """The changed file and the hunk's lines that answer."""
+    best = max(
+        range(len(region.lines)),
+        key=lambda n: (question.score(region.lines[n].text) + (region.lines[n].text[:1] in "+-") * 0.5, -n),
+    )
+    if not region.lines[best].text.strip():
+        return None
+    first = next((n for n in range(best, -1, -1) if region.lines[n].text.startswith("@@")), max(0, best - 8))
+    target = next(
+        (region.lines[n].text[4:] for n in range(best, -1, -1) if region.lines[n].text.startswith("+++ ")), ""
+    )
+    last = next(
+        (
+            n - 1
+            for n in range(best + 1, len(region.lines))
+            if region.lines[n].text.startswith(("@@", "diff "))
+        ),
+        min(len(region.lines) - 1, best + 12),
+    )
+    lead = f"{target.removeprefix('b/')}: " if target else ""
+    text = f"{lead}L{region.lines[best].number}: {one_line(region.lines[best].text)}"
+    added = sum(line.text.startswith("+") for line in region.lines[first : last + 1])
+    removed = sum(line.text.startswith("-") for line in region.lines[first : last + 1])
+    place = place_of(corpus, region, first, last)
+    return Claim("change", text, (place,), f"diff hunk, {added} lines added, {removed} removed")

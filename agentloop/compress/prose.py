@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agentloop.compress.region import Region, place_of
 from agentloop.compress.terms import Question
@@ -86,6 +87,9 @@ def _paragraphs(region: Region) -> list[tuple[int, int]]:
 
 def sentences(region: Region, first: int, last: int) -> list[_Sentence]:
     """Sentences of lines `first..last`, each with the lines that hold it; very long ones are cut."""
+    if _is_listing(region, first, last):
+        rows = [_Sentence(one_line(region.lines[n].text), n, n) for n in range(first, last + 1)]
+        return [row for row in rows if row.text]
     starts: list[int] = []
     joined = ""
     for n in range(first, last + 1):
@@ -102,6 +106,24 @@ def sentences(region: Region, first: int, last: int) -> list[_Sentence]:
             found.append(_Sentence(text, first + a, first + b))
         begin = end
     return found
+
+
+def _is_listing(region: Region, first: int, last: int) -> bool:
+    """Whether lines are entries of their own (a listing, a table without bars) and no wrapped sentences.
+
+    Wrapped prose ends a sentence every line or two; four lines and more with hardly any end are a listing.
+    """
+    lines = [region.lines[n].text.strip() for n in range(first, last + 1)]
+    if len(lines) < 4:
+        return False
+    ends = sum(len(_SENTENCE.findall(f"{line} X")) for line in lines)
+    return ends * 6 < len(lines) and not _flows(lines)
+
+
+def _flows(lines: list[str]) -> bool:
+    """Whether most lines go on in the next one: it begins in lower case, and no mark or digit ends it."""
+    on = sum(b[:1].islower() and a[-1:].isalpha() for a, b in pairwise(lines))
+    return on * 2 > len(lines)
 
 
 def _lead(text: str, start: int) -> int:
