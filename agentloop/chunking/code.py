@@ -85,12 +85,10 @@ _ABOVE_STARTS = frozenset(bytes((byte,)) for byte in _ABOVE)
 def _imports_end(data: bytes, first: int, window: int) -> int:
     """Where the import region ends, if it is worth a chunk of its own, else 0."""
     limit = min(max(first, 0), 2 * window)
-    last = None
-    for last in _IMPORT.finditer(data, 0, limit):
-        pass
-    if last is None:
+    starts = [match.start() + 1 for match in _IMPORT.finditer(data, 0, limit)]
+    if not starts:
         return 0
-    at = last.start() + 1
+    at = starts[-1]
     block = _IMPORT_BLOCK.match(data, at, limit)
     end = data.find(b"\n", block.end() if block else at) + 1
     while data[end : end + 1] in (b"\n", b"\r"):

@@ -50,7 +50,7 @@ def _windows(
     """One chunk over the items, or windows over the text of one long item."""
     head, tail = items[first], items[last]
     text = head.text if first == last else ""
-    chunks = []
+    chunks: list[Chunk] = []
     start = 0
     while start < size or not chunks:
         end = size if size - start <= WINDOW_CHARS else _cut(text, start)

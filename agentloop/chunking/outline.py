@@ -78,8 +78,8 @@ def outline(text: bytes | str, language: str) -> tuple[Definition, ...]:
     """
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     return tuple(
-        Definition(m.name.decode("utf-8", "replace"), KINDS.get(m.kind, m.kind), m.offset)
-        for m in marks(data, language)
+        Definition(name.decode("utf-8", "replace"), KINDS.get(kind, kind), offset)
+        for offset, _, name, kind in marks(data, language)
     )
 
 

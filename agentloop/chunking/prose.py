@@ -190,14 +190,14 @@ def _is_title(text: bytes) -> bool:
 
 
 def _with_label(data: bytes, offset: int) -> int:
-    """Move a section's start above its reST labels (`.. _name:`)."""
+    """Move a section's start above its reST labels (`.. _name:`; one that names a URL belongs to what precedes)."""
     while True:
-        end = (
-            len(data[:offset].rstrip())
-            if offset < _TITLE_BYTES
-            else offset - _TITLE_BYTES + len(data[offset - _TITLE_BYTES : offset].rstrip())
-        )
+        near = max(0, offset - _TITLE_BYTES)
+        end = near + len(data[near:offset].rstrip())
         line = data.rfind(b"\n", 0, end) + 1
-        if line >= offset or not data.startswith(b".. _", line):
+        if line >= offset or not data.startswith(b".. _", line) or data[end - 1] != _COLON:
             return offset
         offset = line
+
+
+_COLON = 58
