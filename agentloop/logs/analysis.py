@@ -75,7 +75,7 @@ def analyse(
         reading,
         tuple(weights),
         tuple(ranked),
-        root(ranked),
+        root(ranked, reading.lines),
         tuple(_clusters(reading.lines, weights)),
         tuple(find_phases(reading.lines)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,7 @@ from enum import StrEnum
 from agentloop.logs import traces
 from agentloop.logs.lines import Line
 from agentloop.logs.severity import Level, Weight, weigh
+from agentloop.logs.templates import quick_key
 
 LOOK = 400
 
@@ -48,16 +50,32 @@ TERMINAL = re.compile(
     r"|[Aa]borting due to|There were failing tests|There are test failures|^\d+ failing$|^FAILURES!$"
 )
 # Advice and boilerplate that follow a failure.
-_ADVICE = re.compile(
+ADVICE = re.compile(
     r"^-> \[Help \d|^\[Help \d\]|To see the full stack trace|Re-run Maven|For more information about|After correcting"
     r"|^\s*mvn <|^> ?Run with --|Run with --(?:stacktrace|info|debug|scan)|Get more help at|A complete log of this run"
     r"|^\* (?:Try|Get more help)|See (?:the report|https?:)|note: run with|[Pp]lease (?:refer|see|read)|^Sending e-?mails?"
     r"|GitHub Issue Notifier|Archiving artifacts|/archive does not exist|Publish .{1,80} failed|^Recording test results"
 )
+# What a runner does after a failure: never part of it.
+EPILOGUE = re.compile(
+    r"^\s*(?:\[WS-CLEANUP\]|Archiving artifacts|Sending e-?mails|Recording test results|Post job cleanup|Cleaning up"
+    r"|Uploading artifacts|Running after.script|Saving cache|Finished: |Skipped archiving|Notifying|\[Pipeline\]"
+    r"|Started calculate|Email was triggered|An attempt to send|Terminate orphan process|travis_|section_)"
+)
+# Lines that say that the run failed and nothing about why.
+BARE = re.compile(
+    r"^\s*(?:BUILD FAIL(?:URE|ED)\b.{0,40}|Finished: \w+|Process completed with exit code \d+\.?|FAILURE: Build failed with.{0,30}"
+    r"|Build step .{1,200} marked build as failure|exit (?:code|status):? \d+|\* What went wrong:|Build FAILED\.?"
+    r"|script returned exit code \d+|Done\. Your build exited with \d+\.?|ERROR: Job failed.{0,40}|Job failed.{0,40}"
+    r"|.{0,80}exited with \d+\.?|There (?:were failing tests|are test failures).{0,200})\s*$"
+)
+_COMMAND = re.compile(
+    r"^(?:\+{1,3} |\$ \S|> (?:git|\S+@\d)|\[command\]|##\[(?:group|command)\]|\[Pipeline\])"
+)
 _SUMMARY_LIST = re.compile(
     r"^(?:FAILED|ERROR) \S+::|short test summary|^Results ?:|^(?:Failed tests|Tests in error|Failures|Errors) ?:"
     r"|^Tests run: .{0,60}(?:Failures|Errors): [1-9]|^=+ .{0,80}(?:failed|error)|\d+ tests? completed, \d+ failed|^failures:$"
-    r"|^Reactor Summary"
+    r"|^COMPILATION ERROR ?:?\s*$|^Reactor Summary|^> Task \S+ FAILED"
 )
 _TEST = re.compile(
     r"^\s*(?:FAIL(?:ED)?\b|--- FAIL|not ok \d|● |✗|✘|✖|×)|<<< (?:FAILURE|ERROR)!|\bFAILED\s*$|^E {2,}|AssertionError"
@@ -74,7 +92,8 @@ _HEADER = re.compile(
 )
 _RULER = re.compile(r"^\s*[-=_*~#.]{4,}\s*$")
 _JOIN_BLANKS = 2  # blank lines or rulers that a block spans
-_UNPREFIXED = 60  # unprefixed lines in a row that continue an entry
+_UNPREFIXED = 40  # indented or unprefixed lines in a row that continue an entry
+RARE = 2  # times that a line may stand in the log to continue an entry without a prefix or indentation
 _HEADER_LOOK = 40  # lines above the first error in which a test's header stands
 MAX_BLOCKS = 4000
 
@@ -126,13 +145,14 @@ def find_blocks(lines: Sequence[Line], weights: Sequence[Weight]) -> list[Block]
     for first, last in spans:
         in_trace.update(dict.fromkeys(range(first, last + 1), last))
     prefixed = sum(line.prefixed for line in lines) > len(lines) / 2
+    counts = Counter(quick_key(line.text) for line in lines) if prefixed else Counter[str]()
     blocks: list[Block] = []
     at, floor = 0, 0
     while at < len(lines):
         if not (at in in_trace or _starts(lines[at], weights[at])):
             at += 1
             continue
-        last = _extend(lines, weights, in_trace, at, prefixed=prefixed)
+        last = _extend(lines, weights, in_trace, at, counts)
         first = _with_header(lines, at, floor)
         blocks.append(_block(lines, weights, in_trace, first, last))
         at = floor = last + 1
@@ -140,33 +160,42 @@ def find_blocks(lines: Sequence[Line], weights: Sequence[Weight]) -> list[Block]
 
 
 def _starts(line: Line, weight: Weight) -> bool:
+    """Whether a line makes or goes on with a block; a level below error must say more than "failed"."""
     if line.level is Level.WARNING:
         return weight >= Weight.FAILURE
     return weight >= Weight.TROUBLE
 
 
 def _extend(
-    lines: Sequence[Line], weights: Sequence[Weight], in_trace: dict[int, int], at: int, *, prefixed: bool
+    lines: Sequence[Line], weights: Sequence[Weight], in_trace: dict[int, int], at: int, counts: Counter[str]
 ) -> int:
-    """The last line of the block that starts at `at`."""
+    """The last line of the block that starts at `at`.
+
+    `counts` of the lines' keys are given where most lines have a prefix: there a rare line without one
+    continues the entry before it.
+    """
     last = in_trace.get(at, at)
     loose = blanks = 0
     ahead = last + 1
     while ahead < len(lines):
         line = lines[ahead]
         text = line.text
+        if EPILOGUE.match(text) or _COMMAND.match(text):
+            break
         if ahead in in_trace:
             last = in_trace[ahead]
             loose = blanks = 0
-        elif _starts(line, weights[ahead]):
+        elif blanks and last > at and _sums_up(text):
+            break  # the run's summary is a block of its own
+        elif _starts(line, weights[ahead]) and not (line.level is Level.INFO and BARE.match(text)):
             last, loose, blanks = ahead, 0, 0
         elif not text.strip() or _RULER.match(text):
             blanks += 1
             if blanks > _JOIN_BLANKS:
                 break
-        elif text[0] in " \t|" or (prefixed and not line.prefixed):
+        elif text[0] in " \t|" or (counts and not line.prefixed and counts[quick_key(text)] <= RARE):
             loose += 1
-            if loose > _UNPREFIXED or (blanks and not _indented_block(lines, at, last)):
+            if loose > _UNPREFIXED or (blanks and not _goes_on(lines, at, last)):
                 break
             last, blanks = ahead, 0
         else:
@@ -175,9 +204,12 @@ def _extend(
     return last
 
 
-def _indented_block(lines: Sequence[Line], at: int, last: int) -> bool:
-    """Whether a block's own lines are indented, as in jest's and pytest's reports."""
-    return last > at and lines[last].text[:1] in (" ", "\t") and not traces.FRAME.match(lines[last].text)
+def _goes_on(lines: Sequence[Line], at: int, last: int) -> bool:
+    """Whether a block reaches over a blank line: it is indented (jest, pytest), or announces more."""
+    text = lines[last].text
+    if text.rstrip().endswith(":"):
+        return True
+    return last > at and text[:1] in (" ", "\t") and not traces.FRAME.match(text)
 
 
 def _with_header(lines: Sequence[Line], at: int, floor: int) -> int:
@@ -199,12 +231,15 @@ def _block(
 ) -> Block:
     span = range(first, last + 1)
     trace = any(at in in_trace for at in span)
-    telling = [at for at in span if not _ADVICE.search(lines[at].text[:LOOK])]
+    telling = [at for at in span if not ADVICE.search(lines[at].text[:LOOK])]
     cause = [at for at in telling if not _is_echo(lines[at])] or telling or list(span)
     top = max(weights[at] for at in cause)
-    head = next(at for at in cause if weights[at] == top)
+    warned = all(lines[at].level is Level.WARNING for at in cause if weights[at] >= Weight.TROUBLE)
+    if warned and top < Weight.CRASH:
+        top = min(top, Weight.TROUBLE)
+    head = next(at for at in cause if weights[at] >= top)
     texts = [lines[at].text[:LOOK] for at in cause[:80]]
-    if all(_is_echo(lines[at]) for at in span if weights[at] >= Weight.TROUBLE):
+    if all(_says_nothing(lines[at]) for at in span if weights[at] >= Weight.TROUBLE):
         kind = Kind.SUMMARY
     elif any(_COMPILE.search(text) for text in texts):
         kind = Kind.COMPILE_ERROR
@@ -215,8 +250,19 @@ def _block(
     return Block(first, last, head, kind, top, trace)
 
 
+def _sums_up(text: str) -> bool:
+    told = TERMINAL.search(text[:LOOK]) or _SUMMARY_LIST.search(text[:LOOK])
+    return text[:1] not in " \t" and told is not None
+
+
+def _says_nothing(line: Line) -> bool:
+    text = line.text[:LOOK]
+    return bool(BARE.match(text) or ADVICE.search(text) or _SUMMARY_LIST.search(text)) or not text.strip()
+
+
 def _is_echo(line: Line) -> bool:
     text = line.text[:LOOK]
-    return (
-        bool(TERMINAL.search(text) or _ADVICE.search(text) or _SUMMARY_LIST.search(text)) or not text.strip()
-    )
+    if text.startswith("Failed to execute goal"):
+        return False  # Maven's last word names the reason
+    told = TERMINAL.search(text) or ADVICE.search(text) or _SUMMARY_LIST.search(text)
+    return told is not None or not text.strip()

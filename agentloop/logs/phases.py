@@ -19,12 +19,12 @@ _MARKS = re.compile(
     r"|(?:\[INFO\] )?Building (?P<module>\S.{0,80}?) \d\S*(?:\s+\[\d+/\d+\])?$"
     r"|> Task (?P<gradle>:\S+)"
     r"|section_start:\d+:(?P<gitlab>\w+)"
-    r"|#\d+ \[(?P<docker>[^\]]+)\]"
+    r"|\[(?P<docker>(?:[\w.-]{1,60} )?\d+/\d+)\] [A-Z]{3,10} "
     r"|Step (?P<legacy>\d+/\d+ : .+)"
     r"|travis_fold:start:(?P<travis>[\w.-]+)"
     r"|={5,} (?P<pytest>test session starts|FAILURES|ERRORS|short test summary info) ={5,}"
     r"|\s+(?P<cargo>Running|Doc-tests) \S+"
-    r"|(?P<command>\$ \S.*|\+{1,2} \S.*|> \w+@[\w.-]+ .+)"
+    r"|(?:\[[\w.-]{1,80}\] )?(?P<command>\$ \S+|\+{1,3} \S+|> \w+@[\w.-]+ \w+)"
     r"|Configuring (?P<cmake>\w+)|-- (?P<configure>Configuring done|Generating done)"
     r"|INFO: (?P<bazel>Analyzed|Build completed|Elapsed time).*"
     r"|=== (?P<go>RUN) +\S+)"
@@ -47,12 +47,19 @@ def find_phases(lines: Sequence[Line]) -> list[Phase]:
         if text[:1] not in "#[->sSt= $+CIB":
             continue
         match = _MARKS.match(text)
-        if match is None or match.lastgroup == "go":
+        if match is None or match.lastgroup == "go" or text.startswith("+ export "):
             continue
-        name = (match.group(match.lastgroup) if match.lastgroup else text).strip()[:NAME_CHARS]
+        name = _named(match)
         if name and (not phases or phases[-1].name != name):
             phases.append(Phase(name, at))
     return phases
+
+
+def _named(match: re.Match[str]) -> str:
+    """A phase's name. Of a command only its program is kept: arguments may hold secrets."""
+    name = (match.group(match.lastgroup) if match.lastgroup else match.group()).strip()
+    name = name.split("=")[0] if match.lastgroup in ("command", "github") else name
+    return name[:NAME_CHARS].rsplit(" ", 1)[0] if len(name) > NAME_CHARS else name
 
 
 def phase_of(phases: Sequence[Phase], at: int) -> Phase | None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentloop.logs.failures import TERMINAL, Block, Kind
+from agentloop.logs.failures import ADVICE, BARE, TERMINAL, Block, Kind
 from agentloop.logs.lines import Line
 from agentloop.logs.severity import Weight
 from agentloop.logs.templates import quick_key, template
@@ -22,6 +22,13 @@ from agentloop.logs.templates import quick_key, template
 LOOK = 400
 SCORED_LINES = 60  # of a block that are looked at
 REACH = 4000.0  # new lines between a block and the end of the run after which nearness is 0
+SAMPLE = 20_000  # lines on which the words' frequency is counted
+SHARED_WORDS = 6
+LINKED_WORDS = 0.3
+LINKED_NEAR = 0.55  # about 40 new lines
+KIN_MARGIN = 0.5
+FINAL_MARGIN = 1.2
+FINAL_LINES = 60  # after the run's first word of failure, in which the reason stands
 _WORD = re.compile(r"[A-Za-z_][\w.$-]{3,80}")
 _FAMILIES = {Kind.FAILED_TEST: "test", Kind.COMPILE_ERROR: "compile"}
 
@@ -34,6 +41,9 @@ class Ranked:
     score: float
     family: str
     template: str
+    near: float  # 1 where the run says that it failed, 0 far from it
+    shared: float  # rare words shared with that place, 0 to 1
+    informative: bool  # some line of it says more than that the run failed
     novel: float  # share of its telling lines that the passing run lacks; 1 without one
 
 
@@ -72,21 +82,32 @@ def rank(lines: Sequence[Line], blocks: Sequence[Block], passing: Passing | None
     counts = Counter(keys)
     progress = _progress(keys)
     end = anchor(lines)
-    told = _words(lines, range(end, min(len(lines), end + SCORED_LINES))) if end >= 0 else set()
-    frequency = Counter(word for block in blocks for word in _words(lines, _span(block)))
+    told = _last_words(lines, end)
+    step = max(1, len(lines) // SAMPLE)
+    sample = range(0, len(lines), step)
+    frequency = Counter(
+        word for at in sample for word in told.intersection(_WORD.findall(lines[at].text[:LOOK]))
+    )
     ranked: list[Ranked] = []
     for block in blocks:
         family = _FAMILIES.get(block.kind) or template(lines[block.head].text)
         novel = _novel(lines, block, passing)
+        near = _nearness(progress, block, end)
+        shared = _shared(_words(lines, _span(block)), told, frequency, len(sample))
+        informative = any(
+            not BARE.match(lines[at].text[:LOOK]) for at in _span(block) if lines[at].text.strip()
+        )
         score = (
             0.5 * block.weight
             + (0.4 if block.trace else 0.0)
             + 0.8 * _rarity(keys, counts, block)
-            + 1.5 * _nearness(progress, block, end)
-            + 1.0 * _shared(_words(lines, _span(block)), told, frequency, len(blocks))
+            + 1.5 * near
+            + 1.0 * shared
             + (2.0 * novel - 2.0 if passing is not None else 0.0)
         )
-        ranked.append(Ranked(block, score, family, template(lines[block.head].text), novel))
+        ranked.append(
+            Ranked(block, score, family, template(lines[block.head].text), near, shared, informative, novel)
+        )
     return ranked
 
 
@@ -120,10 +141,23 @@ def _words(lines: Sequence[Line], span: range) -> set[str]:
     return {word for at in span for word in _WORD.findall(lines[at].text[:LOOK])}
 
 
+def _last_words(lines: Sequence[Line], end: int) -> set[str]:
+    """The words of the lines at `end` and after it that say more than that the run failed."""
+    if end < 0:
+        return set()
+    span = range(end, min(len(lines), end + SCORED_LINES))
+    texts = [lines[at].text[:LOOK].strip() for at in span]
+    return {w for text in texts if not (BARE.match(text) or ADVICE.search(text)) for w in _WORD.findall(text)}
+
+
 def _shared(words: set[str], told: set[str], frequency: Counter[str], total: int) -> float:
-    """Share of the rare words of the run's last words that the block holds, saturating at five words."""
-    weight = sum(math.log(1 + total / frequency[word]) for word in words & told if frequency[word])
-    return min(1.0, weight / (5 * math.log(1 + total)))
+    """How many rare words of the run's last words the block holds, 1 for `SHARED_WORDS` or more.
+
+    A word that stands on every line counts nothing, one that stands on a few about one.
+    """
+    full = math.log(1 + total)
+    weight = sum(max(0.0, 1 - math.log(max(1, frequency[word])) / full) ** 2 for word in words & told)
+    return min(1.0, weight / SHARED_WORDS)
 
 
 def _novel(lines: Sequence[Line], block: Block, passing: Passing | None) -> float:
@@ -133,15 +167,31 @@ def _novel(lines: Sequence[Line], block: Block, passing: Passing | None) -> floa
     return sum(passing.lacks(lines[at].text) for at in span) / max(1, len(span))
 
 
-def root(ranked: Sequence[Ranked]) -> Ranked | None:
-    """The failure that the others follow from: the first of its family among those that score near the top.
+def root(ranked: Sequence[Ranked], lines: Sequence[Line]) -> Ranked | None:
+    """The failure that the others follow from.
 
-    Summaries are echoes: one is the root only where nothing else was found.
+    Where the run says that it failed and why, that block is the root unless an earlier one is linked to
+    it: by rare words that both hold, or by standing close before it. Of the linked ones the best counts,
+    and of its family the first. Without such a place, the best block's family decides alone. A block
+    that says nothing but "failed" is the root only where nothing else was found.
     """
     causes = [r for r in ranked if r.block.kind is not Kind.SUMMARY] or list(ranked)
     if not causes:
         return None
-    best = max(causes, key=lambda r: (r.score, -r.block.first))
-    kin = [r for r in causes if r.family == best.family and r.block.weight >= Weight.FAILURE]
-    close = [r for r in kin if r.score >= best.score - 1.5]
+    end = anchor(lines)
+    final = next((r for r in causes if r.block.last >= end >= r.block.first - FINAL_LINES), None)
+    pool = causes
+    if end >= 0:
+        pool = [r for r in causes if r is not final and r.block.first < end and _linked(r)] or causes
+        if final is not None and (pool is causes or max(r.score for r in pool) < final.score - FINAL_MARGIN):
+            return final
+    best = max(pool, key=lambda r: (r.score, -r.block.first))
+    kin = [r for r in pool if r.family == best.family and r.block.weight >= Weight.FAILURE]
+    close = [r for r in kin if r.score >= best.score - KIN_MARGIN]
     return min([*close, best], key=lambda r: r.block.first)
+
+
+def _linked(ranked: Ranked) -> bool:
+    if ranked.block.weight < Weight.FAILURE and not ranked.block.trace:
+        return False
+    return ranked.shared >= LINKED_WORDS or ranked.near >= LINKED_NEAR

@@ -13,6 +13,7 @@ _VARYING = re.compile(
     r"|(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]{1,100}){2,40}|\b[\w.-]{1,100}/[\w./@+-]{1,200}"
     r"|\d+(?:[.,:_-]\d+)*"
 )
+_WORD = re.compile(r"[A-Za-z_][\w.$-]{3,80}")
 _KEY = {ord(digit): None for digit in "0123456789"}
 
 
@@ -24,3 +25,8 @@ def template(text: str) -> str:
 def quick_key(text: str) -> str:
     """A cheap key that most lines of one template share: the text without its digits."""
     return text[:200].translate(_KEY)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a message that can tie two lines together: identifiers of four and more characters."""
+    return frozenset(_WORD.findall(text[:LOOK]))

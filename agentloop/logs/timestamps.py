@@ -22,7 +22,7 @@ _STAMP = re.compile(
     | (?P<juli>{_MONTH}\ \d{{1,2}},\ \d{{4}}\ {_TIME}\ ?(?:AM|PM)?)
     | (?P<syslog>(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ )?{_MONTH}\ {{1,2}}\d{{1,2}}\ {_TIME}(?:\ \d{{4}})?)
     | (?P<klog>[IWEFD]\d{{4}}\ {_TIME})
-    | (?P<audit>(?:type=\w+\ )?msg=audit\(\d{{9,10}}\.\d{{1,3}})
+    | (?P<audit>(?:type=\w+\ )?msg=audit\(\d{{9,10}}\.\d{{1,3}}(?::\d{{1,12}}\))?)
     | (?P<section>section_(?:start|end):\d{{9,10}})
     | (?P<epoch>1\d{{9}}(?:\.\d{{1,9}}|\d{{3}})?(?=[\]\s:,|]))
     | (?P<time>{_TIME}(?=[\]\s|]))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentloop.logs.failures import Block
+from agentloop.logs.failures import EPILOGUE, RARE, Block
 from agentloop.logs.lines import Line
+from agentloop.logs.phases import Phase, phase_of
+from agentloop.logs.templates import quick_key
 
 LOOK = 200
+LEAD_UP_LINES = 12
 _EMPTY_HEADER = re.compile(
     r"^\s*(?:COMPILATION ERROR ?:?|BUILD FAIL(?:URE|ED)|[-=_*~#.\s]*|ERRORS?:?|\d+ errors?)\s*$"
-)
-EPILOGUE = re.compile(
-    r"^\s*(?:\[WS-CLEANUP\]|Archiving artifacts|Sending e-?mails|Recording test results|Post job cleanup|Cleaning up"
-    r"|Uploading artifacts|Running after.script|Saving cache|Finished: |Skipped archiving|Notifying|\[Pipeline\]"
-    r"|Started calculate|Email was triggered|An attempt to send|Terminate orphan process|BUILD FAIL(?:URE|ED))"
 )
 
 
@@ -45,3 +44,26 @@ def extent(lines: Sequence[Line], block: Block) -> Extent:
 
 def _blank(line: Line) -> bool:
     return not line.text.strip()
+
+
+def lead_up(lines: Sequence[Line], phases: Sequence[Phase], block: Block) -> Extent | None:
+    """The output of the same step right above a stack trace: what the program said before it crashed.
+
+    Only plain output that is rare in the log counts: a logger's line, a command, another step or a line
+    of a kind that recurs (a passed test) ends it.
+    """
+    if not block.trace:
+        return None
+    phase = phase_of(phases, block.first)
+    floor = phase.at + 1 if phase is not None else 0
+    near = {quick_key(line.text) for line in lines[max(0, block.first - LEAD_UP_LINES) : block.first]}
+    counts = Counter(key for line in lines if (key := quick_key(line.text)) in near and line.text.strip())
+    first = block.first
+    while first > floor and block.first - first < LEAD_UP_LINES:
+        above = lines[first - 1]
+        if above.prefixed or counts[quick_key(above.text)] > RARE:
+            break
+        first -= 1
+    while first < block.first and _blank(lines[first]):
+        first += 1
+    return Extent(first, block.first - 1) if first < block.first else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agentloop.logs import traces
 from agentloop.logs.failures import Block, Kind
@@ -12,6 +12,8 @@ from agentloop.logs.severity import Level, Weight
 
 MESSAGE_CHARS = 220
 DETAIL_CHARS = 200
+WORD_CHARS = 160  # a longer word (a blob, a data URL) shows its first `WORD_HEAD` characters
+WORD_HEAD = 16
 _ASSERTION = re.compile(
     r"^\s*(?:E {2,}\S|AssertionError|assert(?:ion)?\b|Expected|Received|expected|actual|Caused by: |panicked|\w[\w.]*(?:Error|Exception): )"
 )
@@ -19,9 +21,16 @@ _CLASS = re.compile(r"\b(?:[A-Z]\w{0,80})?(?:Error|Exception|Failure|Panic|Timeo
 
 
 def message(text: str, limit: int = MESSAGE_CHARS) -> str:
-    """One line of a log, white space collapsed, clipped with an ellipsis."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    """One line of a log, white space collapsed, clipped between words.
+
+    No word is cut but a very long one, and that near its start: half a secret is not recognised as one.
+    """
+    words = text.split()
+    flat = " ".join(word if len(word) <= WORD_CHARS else word[:WORD_HEAD] + "…" for word in words)
+    if len(flat) <= limit:
+        return flat
+    cut = flat.rfind(" ", 0, limit)
+    return flat[: cut if cut > 0 else WORD_HEAD] + "…"
 
 
 def told(lines: Sequence[Line], block: Block) -> tuple[str, str]:
@@ -68,6 +77,15 @@ def severity(level: Level, weight: Weight) -> str:
     if level is Level.FATAL or weight is Weight.CRASH:
         return "fatal"
     return "error" if weight >= Weight.TROUBLE and level is not Level.WARNING else "warning"
+
+
+def times(lines: Sequence[Line], members: Iterable[int]) -> list[str]:
+    """The first and the last time of some lines, as one phrase; nothing where they have none."""
+    stamps = [stamp for at in members if (stamp := lines[at].stamp) is not None]
+    if not stamps:
+        return []
+    first, last = min(stamps, key=lambda s: s.seconds).text, max(stamps, key=lambda s: s.seconds).text
+    return [first if first == last else f"{first} to {last}"]
 
 
 def noun(kind: Kind) -> str:
