@@ -39,6 +39,7 @@ class Policy:
     default_classification: Classification = Classification.INTERNAL
     classification_rules: tuple[tuple[str, Classification], ...] = ()  # path glob -> at least this
     allow_excerpts: bool = True  # still needs include_inline_excerpts and an unprotected classification
+    allow_diffs: bool = True  # a proposed diff in the pack; it is a local artifact in any case
     allow_paths: bool = True  # False: refs carry ids and hashes only
     cache_records: bool = False
     namespace: str = "local"

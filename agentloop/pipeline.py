@@ -16,11 +16,14 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
 from agentloop.index.symbols import SymbolParser
 from agentloop.loop import ChatModel, LoopResult, explore
 from agentloop.pack import Pack
-from agentloop.request import CompressRequest, InputRole, Mode
+from agentloop.request import CompressRequest, InputRole, Mode, TaskType
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.sources import discover
 from agentloop.tasks.evidence import task_evidence
+from agentloop.tasks.model import TaskEvidence
 from agentloop.tasks.narrowing import narrowed
+from agentloop.tasks.patch.evidence import patch_evidence
+from agentloop.tasks.patch.propose import propose
 from agentloop.types import Chunk, Corpus, Ranking
 from agentloop.verify import verify_released
 
@@ -121,11 +124,13 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
         if request.task_params.mode is Mode.AGENTIC:
             looped = await _explore(job, session, corpus)
         ranking = await job.stage(Stage.RERANKING, 0.8, session.rank)
-    evidence = await job.stage(
+    evidence: TaskEvidence = await job.stage(
         Stage.COMPRESSION,
         0.85,
         lambda: task_evidence(ranking, corpus, chunks, request, parser, ledger, looped),
     )
+    if request.task_type is TaskType.PROPOSE_PATCH:
+        evidence = await _patch(job, evidence, corpus, parser)
     built = await job.stage(
         Stage.COMPRESSION,
         0.9,
@@ -140,6 +145,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
             job_id=env.job_id,
             details=evidence.details,
             answer=evidence.answer,
+            extra=evidence.artifacts,
         ),
     )
     await job.stage(
@@ -147,6 +153,18 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     )
     env.progress(Stage.VALIDATION, 1.0)
     return Outcome(built.pack, built.released, built.artifacts, ranking, corpus, chunks, ledger, looped)
+
+
+async def _patch(job: _Run, evidence: TaskEvidence, corpus: Corpus, parser: SymbolParser) -> TaskEvidence:
+    """A patch by the model that the request has, checked; without one a located plan."""
+    request, env = job.request, job.env
+    proposed = None
+    if env.model is not None:
+        with job.ledger.stage(Stage.COMPRESSION):
+            proposed = await propose(
+                request, evidence.drafts, corpus, parser, env.model, env.clock, job.deadline
+            )
+    return patch_evidence(evidence, proposed, corpus, request, env.policy, job.ledger)
 
 
 def _primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:

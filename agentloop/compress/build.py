@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,12 +56,14 @@ def build_pack(
     job_id: str | None = None,
     details: Details | None = None,
     answer: Sequence[tuple[str, Sequence[Draft]]] = (),
+    extra: Mapping[str, bytes] | None = None,
 ) -> BuiltPack:
     """The evidence pack of a request, within all of its budgets.
 
     Args:
         details: the task's own fields for the drafts that fit, given the id of each.
         answer: sentences, each with the drafts that it rests on; one whose drafts don't fit is left out.
+        extra: further local artifacts by file name.
 
     Raises:
         AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED, not even one item fits;
@@ -96,7 +98,7 @@ def build_pack(
     if fitted.trimmed:
         ledger.warn(WarningCode.EVIDENCE_TRIMMED, _trimmed(fitted.trimmed, request), Stage.COMPRESSION)
     ledger.add(Stage.COMPRESSION, tokens=fitted.payload.budget.compressed_tokens)
-    return _assemble(fitted, kept, corpus, policy, ledger, looped, job_id, redactor)
+    return _assemble(fitted, kept, corpus, policy, ledger, looped, job_id, redactor, extra or {})
 
 
 def _ids(kept: Sequence[Draft]) -> EvidenceId:
@@ -196,8 +198,10 @@ def _assemble(
     looped: LoopResult | None,
     job_id: str | None,
     redactor: Redactor,
+    extra: Mapping[str, bytes],
 ) -> BuiltPack:
     artifacts = {
+        **extra,
         "collapsed.json": _json(_collapsed(drafts[: len(fitted.payload.evidence)], corpus)),
         "coverage.json": _json(coverage_artifact(corpus)),
     }

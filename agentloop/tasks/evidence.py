@@ -34,7 +34,7 @@ def task_evidence(
     claimed, answer = model_drafts(looped, corpus, chunks, ledger)
     found = draft_claims(ranking, corpus, chunks, request, parser, ledger)
     failures = failure_drafts(corpus, request, ledger)
-    if request.task_type is TaskType.DEBUG:
+    if request.task_type in (TaskType.DEBUG, TaskType.PROPOSE_PATCH):
         evidence = debug_evidence(found, failures, corpus, chunks, request, parser)
         return replace(evidence, drafts=distinct([*claimed, *evidence.drafts], corpus), answer=answer)
     if request.task_type is TaskType.INSPECT_REPO:

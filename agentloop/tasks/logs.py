@@ -11,6 +11,7 @@ from agentloop.request import CompressRequest, InputRole, TaskType
 from agentloop.types import Corpus, Draft, FileKind, SourceFile
 
 LEADING = 3  # drafts of the failure itself that come before what the question found
+_ABOUT_FAILURES = (TaskType.SUMMARIZE_LOGS, TaskType.DEBUG, TaskType.PROPOSE_PATCH)
 _FAILURE = re.compile(
     r"\b(?:fail\w*|error\w*|crash\w*|broken?|break\w*|abort\w*|panic\w*|exception\w*|traceback|red|wrong"
     r"|die[sd]?|dying|root cause|cause[sd]?|stopp?ed|killed|timed? ?out"
@@ -37,10 +38,7 @@ def asks_for_failure(question: str) -> bool:
 def failure_drafts(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> list[Draft]:
     """What the logs say of their failures, best first; nothing where the request asks for something else."""
     logs = log_files(corpus, InputRole.PRIMARY)
-    wanted = request.task_type in (TaskType.SUMMARIZE_LOGS, TaskType.DEBUG) or asks_for_failure(
-        request.question
-    )
-    if not logs or not wanted:
+    if not logs or not (request.task_type in _ABOUT_FAILURES or asks_for_failure(request.question)):
         return []
     return log_drafts(corpus, logs, request, ledger, baseline_files=log_files(corpus, InputRole.BASELINE))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from agentloop.compress import Details
 from agentloop.types import Draft
@@ -16,3 +16,4 @@ class TaskEvidence:
     drafts: Sequence[Draft]
     details: Details | None = None
     answer: Sequence[tuple[str, Sequence[Draft]]] = ()  # sentences, each with the drafts it rests on
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)  # further local artifacts by file name
