@@ -35,6 +35,7 @@ class _Parsed:
 
     symbols: tuple[Symbol, ...]
     calls: dict[str, list[int]] | None  # None: not parsed, look by regular expression
+    errors: bool = False  # the grammar saw syntax errors
 
 
 class SymbolParser:
@@ -86,6 +87,10 @@ class SymbolParser:
         """For each called name the byte offsets of its calls; empty for a file that could not be parsed."""
         return self._parsed(file).calls or {}
 
+    def has_errors(self, file: SourceFile) -> bool:
+        """Whether the grammar of its language sees syntax errors; false for what can't be parsed here."""
+        return self._parsed(file).errors
+
     def close(self) -> None:
         """End the worker. Symbols found so far stay readable, and files not parsed yet get an outline."""
         with self._lock:
@@ -123,7 +128,7 @@ class SymbolParser:
             symbols.append(Symbol(name, kind, parent, start, end, first, last, signature, doc))
         if answer.errors:
             symbols = with_outline(symbols, outline_symbols(data, language))
-        return _Parsed(tuple(symbols), answer.calls)
+        return _Parsed(tuple(symbols), answer.calls, answer.errors)
 
     def _ask(self, data: bytes, language: str) -> Answer:
         """The worker's answer. A worker that died takes no other file with it."""

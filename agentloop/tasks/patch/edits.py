@@ -121,7 +121,7 @@ def make_patch(
 
 
 def allowed(path: str, allowed_paths: Sequence[str]) -> bool:
-    """Whether a path may be changed: a file, a folder or a glob of `allowed_paths`; all where none is given."""
+    """Whether a path is a file, in a folder or of a glob of `allowed_paths`; any path where none is given."""
     if path.startswith("/") or ".." in path.split("/"):
         return False
     rules = [p.strip("/").removeprefix("./") for p in allowed_paths]

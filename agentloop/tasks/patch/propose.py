@@ -100,7 +100,7 @@ def _task(request: CompressRequest, evidence: Sequence[Draft], corpus: Corpus, m
 
 
 def _check_syntax(patch: Patch, files: Mapping[str, SourceFile], parser: SymbolParser) -> None:
-    """A changed file must parse at least as well as it did.
+    """A changed file must parse if it did before.
 
     Raises:
         PatchError: it has syntax errors that it had not.
@@ -109,11 +109,9 @@ def _check_syntax(patch: Patch, files: Mapping[str, SourceFile], parser: SymbolP
         file = files[path]
         if file.kind is not FileKind.CODE:
             continue
-        before = parser.syntax_errors(file)
-        data = text.encode("utf-8")
-        after = parser.syntax_errors(_with_content(file, data))
-        if before is not None and after is not None and after > before:
-            raise PatchError(f"The patched {path} does not parse: {after} syntax errors, {before} before.")
+        broken = parser.has_errors(_with_content(file, text.encode("utf-8")))
+        if broken and not parser.has_errors(file):
+            raise PatchError(f"The patched {path} does not parse.")
 
 
 def _with_content(file: SourceFile, data: bytes) -> SourceFile:
