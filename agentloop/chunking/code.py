@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from agentloop.chunking.languages import IMPORT_REGION
 from agentloop.chunking.outline import Mark, marks
-from agentloop.chunking.windows import Piece, blank_line, next_cut, window_bytes
+from agentloop.chunking.windows import Piece, Text, next_cut
 from agentloop.types import ChunkType
 
 _IMPORT = re.compile(IMPORT_REGION.encode("ascii"))
@@ -17,6 +17,8 @@ _IMPORTS_SHARE = 8
 """An import region smaller than a window divided by this stays with what follows it."""
 _EARLIEST = 4
 """A cut at a definition leaves at least a window divided by this."""
+_NAME_BYTES = 600
+"""Names of a window beyond so many bytes are left out."""
 _ABOVE_LINES = 40
 """So many lines of comment and decorators above a definition go with it."""
 _ABOVE = frozenset(b"@#/*;%-[|'\"")
@@ -24,48 +26,54 @@ _ABOVE = frozenset(b"@#/*;%-[|'\"")
 
 def code_pieces(data: bytes, language: str) -> list[Piece]:
     """Windows over a file of code; a window's name lists the definitions that start in it."""
-    window = window_bytes(data)
+    text = Text.of(data)
     found = marks(data, language)
-    end = len(data)
-    if 0 < end <= window:
-        return [Piece(0, end, ChunkType.WINDOW, _names(found, 0, len(found)))]
-    blank = blank_line(data)
+    imports = 0
+    if len(data) > text.window:
+        imports = _imports_end(text, found[0][0] if found else text.window)
+    head = (
+        [Piece(0, imports, ChunkType.IMPORTS, _names(found[: bisect_left(found, (imports,))]))]
+        if imports
+        else []
+    )
+    return head + marked_pieces(text, imports, found)
+
+
+def marked_pieces(text: Text, start: int, found: Sequence[Mark]) -> list[Piece]:
+    """Windows from `start` on, cut before marks (definitions, keys) where there are any near.
+
+    A window's name lists the marks that start in it.
+    """
+    end = len(text.data)
     offsets = [mark[0] for mark in found]
-    pieces: list[Piece] = []
-    start = low = 0
-    imports = _imports_end(data, offsets[0] if offsets else window, window)
+    low = bisect_left(offsets, start)
+    pieces = []
     while start < end:
-        type_ = ChunkType.WINDOW
-        if start == 0 and imports:
-            cut, type_ = imports, ChunkType.IMPORTS
-        elif end - start <= window:
-            cut = end
-        else:
-            cut = _definition_cut(data, found, offsets, start, window, blank)
-            cut = cut or next_cut(data, start, end, window, blank)
+        cut = end
+        if end - start > text.window:
+            cut = _mark_cut(text, found, offsets, start) or next_cut(text, start, end)
         high = bisect_left(offsets, cut, low)
-        pieces.append(Piece(start, cut, type_, _names(found, low, high)))
+        pieces.append(Piece(start, cut, ChunkType.WINDOW, _names(found[low:high])))
         start, low = cut, high
     return pieces
 
 
-def _definition_cut(
-    data: bytes, found: Sequence[Mark], offsets: list[int], start: int, window: int, blank: bytes
-) -> int:
-    """The start of the last, least indented definition within the window, or 0."""
-    low = bisect_left(offsets, start + window // _EARLIEST)
-    high = bisect_right(offsets, start + window)
+def _mark_cut(text: Text, found: Sequence[Mark], offsets: list[int], start: int) -> int:
+    """The start of the last, least indented mark within the window, or 0."""
+    low = bisect_left(offsets, start + text.window // _EARLIEST)
+    high = bisect_right(offsets, start + text.window)
     if low == high:
         return 0
     best = high - 1
     for at in range(high - 2, low - 1, -1):
         if found[at][1] < found[best][1]:
             best = at
-    return _with_comment(data, start + window // (2 * _EARLIEST), offsets[best], blank)
+    return _with_comment(text, start + text.window // (2 * _EARLIEST), offsets[best])
 
 
-def _with_comment(data: bytes, low: int, offset: int, blank: bytes) -> int:
+def _with_comment(text: Text, low: int, offset: int) -> int:
     """Move a cut above the comment and decorators that precede a definition, but not below `low`."""
+    data, _, blank = text
     gap = data.rfind(blank, low, offset)
     if gap >= 0:
         top = gap + len(blank)
@@ -82,9 +90,10 @@ def _with_comment(data: bytes, low: int, offset: int, blank: bytes) -> int:
 _ABOVE_STARTS = frozenset(bytes((byte,)) for byte in _ABOVE)
 
 
-def _imports_end(data: bytes, first: int, window: int) -> int:
+def _imports_end(text: Text, first: int) -> int:
     """Where the import region ends, if it is worth a chunk of its own, else 0."""
-    limit = min(max(first, 0), 2 * window)
+    data, window, _ = text
+    limit = min(first, 2 * window)
     starts = [match.start() + 1 for match in _IMPORT.finditer(data, 0, limit)]
     if not starts:
         return 0
@@ -96,8 +105,11 @@ def _imports_end(data: bytes, first: int, window: int) -> int:
     return end if window // _IMPORTS_SHARE <= end <= window and end < len(data) else 0
 
 
-def _names(found: Sequence[Mark], low: int, high: int) -> str:
-    """The names of the definitions `low..high`, each once, in order."""
-    if low == high:
+def _names(found: Sequence[Mark]) -> str:
+    """The names of definitions, each once, in order; at most `_NAME_BYTES` of them."""
+    if not found:
         return ""
-    return b" ".join(dict.fromkeys([mark[2] for mark in found[low:high]])).decode("utf-8", "replace")
+    joined = b" ".join(dict.fromkeys([mark[2] for mark in found]))
+    if len(joined) > _NAME_BYTES:
+        joined = joined[: joined.rfind(b" ", 0, _NAME_BYTES) + 1 or _NAME_BYTES].rstrip()
+    return joined.decode("utf-8", "replace")

@@ -7,6 +7,8 @@ so that a line is read once.
 
 from __future__ import annotations
 
+# ruff: noqa: E501
+# A pattern stays on one line, as long as it is.
 from collections.abc import Mapping
 
 _ID = r"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*+"

@@ -6,10 +6,12 @@ import re
 from bisect import bisect_left
 from typing import NamedTuple
 
-from agentloop.chunking.windows import Piece, blank_line, split_region, window_bytes
+from agentloop.chunking.windows import Piece, Text, split_region
 from agentloop.types import ChunkType
 
 _TITLE_BYTES = 200
+_PATH_LEVELS = 6
+"""A heading path names the innermost so many headings."""
 _TABLE_WINDOWS = 3
 """A table of up to so many windows stays in one chunk."""
 
@@ -41,39 +43,30 @@ class Heading(NamedTuple):
 
 
 def prose_pieces(data: bytes, language: str) -> list[Piece]:
-    """Windows over prose; a window's name is its heading path."""
-    window = window_bytes(data)
-    blank = blank_line(data)
-    tables = _tables(data, window)
+    """Windows over prose; a window's name is its heading path.
+
+    A section with nothing but its heading is joined with the one that follows.
+    """
+    text = Text.of(data)
+    tables = _tables(data, text.window)
     pieces: list[Piece] = []
-    start, name = 0, ""
     path: list[tuple[int, str]] = []
-    headings = _headings(data, language)
-    body = 0
-    for heading in headings:
-        if heading.offset > start and not (start < body and not data[body : heading.offset].strip()):
-            pieces += _section(data, start, heading.offset, window, blank, tables, name, start < body)
+    name = ""
+    start = body = 0  # of the section: where it begins, and where its heading ends
+    for heading in _headings(data, language):
+        bare = not data[body : heading.offset].strip()
+        if heading.offset > start and not bare:
+            pieces += _section(text, start, heading.offset, tables, name)
             start = heading.offset
         while path and path[-1][0] >= heading.level:
             path.pop()
         path.append((heading.level, heading.title))
-        name = " > ".join(title for _, title in path)
+        name = " > ".join(title for _, title in path[-_PATH_LEVELS:])
         body = heading.body
-    if start < len(data):
-        pieces += _section(data, start, len(data), window, blank, tables, name, start < body)
-    return pieces
+    return pieces + _section(text, start, len(data), tables, name)
 
 
-def _section(
-    data: bytes,
-    start: int,
-    end: int,
-    window: int,
-    blank: bytes,
-    tables: list[tuple[int, int]],
-    name: str,
-    headed: bool,
-) -> list[Piece]:
+def _section(text: Text, start: int, end: int, tables: list[tuple[int, int]], name: str) -> list[Piece]:
     """Windows over one section: its tables whole, the text between them packed by paragraphs."""
     pieces: list[Piece] = []
     at = start
@@ -83,11 +76,11 @@ def _section(
             break
         if table_start < at or table_end > end:
             continue
-        pieces += split_region(data, at, table_start, window, blank, ChunkType.PARAGRAPH, name)
+        pieces += split_region(text, at, table_start, ChunkType.PARAGRAPH, name)
         pieces.append(Piece(table_start, table_end, ChunkType.TABLE, name))
         at = table_end
-    pieces += split_region(data, at, end, window, blank, ChunkType.PARAGRAPH, name)
-    if headed and pieces[0].type is ChunkType.PARAGRAPH:
+    pieces += split_region(text, at, end, ChunkType.PARAGRAPH, name)
+    if name and pieces and pieces[0].type is ChunkType.PARAGRAPH:
         pieces[0] = pieces[0]._replace(type=ChunkType.HEADING)
     return pieces
 
@@ -149,7 +142,7 @@ def _latex(data: bytes) -> list[Heading]:
 
 
 def _markdown(data: bytes) -> list[Heading]:
-    """ATX (`# A`), AsciiDoc (`== A`), org (`* A`) and setext headings outside code fences and front matter."""
+    """ATX (`# A`), AsciiDoc (`== A`), org (`* A`) and setext headings outside fences and front matter."""
     front = _FRONT_MATTER.match(data)
     found = []
     for match in _FENCE_OR_ATX.finditer(data, front.end() - 1 if front else 0):
@@ -190,7 +183,7 @@ def _is_title(text: bytes) -> bool:
 
 
 def _with_label(data: bytes, offset: int) -> int:
-    """Move a section's start above its reST labels (`.. _name:`; one that names a URL belongs to what precedes)."""
+    """Move a section's start above its reST labels (`.. _name:`; one with a URL belongs to what precedes)."""
     while True:
         near = max(0, offset - _TITLE_BYTES)
         end = near + len(data[near:offset].rstrip())

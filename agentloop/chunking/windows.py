@@ -29,17 +29,21 @@ class Piece(NamedTuple):
     name: str
 
 
-def window_bytes(data: bytes) -> int:
-    """The size in bytes of a window of `WINDOW_CHARS` characters of this text, judged by its head."""
-    sample = data[:_SAMPLE]
-    if sample.isascii():
-        return WINDOW_CHARS
-    return WINDOW_CHARS * len(sample) // max(1, len(sample.decode("utf-8", "replace")))
+class Text(NamedTuple):
+    """A file's bytes, the size of its windows in bytes, and what an empty line looks like in it."""
 
+    data: bytes
+    window: int
+    blank: bytes
 
-def blank_line(data: bytes) -> bytes:
-    """What an empty line looks like in this file: its line end before, and its own."""
-    return b"\n\r\n" if b"\r\n" in data[:_SAMPLE] else b"\n\n"
+    @classmethod
+    def of(cls, data: bytes) -> Text:
+        """Judge by the head of the file: a window is larger by its bytes per character."""
+        sample = data[:_SAMPLE]
+        window = WINDOW_CHARS
+        if not sample.isascii():
+            window = WINDOW_CHARS * len(sample) // len(sample.decode("utf-8", "replace"))
+        return cls(data, window, b"\n\r\n" if b"\r\n" in sample else b"\n\n")
 
 
 def split_line(data: bytes, start: int, limit: int) -> int:
@@ -59,11 +63,12 @@ def split_line(data: bytes, start: int, limit: int) -> int:
 _SEPARATORS_LIST = tuple(bytes((mark,)) for mark in _SEPARATORS)
 
 
-def next_cut(data: bytes, start: int, end: int, window: int, blank: bytes) -> int:
+def next_cut(text: Text, start: int, end: int) -> int:
     """The end of the window that begins at `start`: a blank line, else a line's end, else inside a line.
 
     `end` bounds the region; the result lies in `(start, end]`.
     """
+    data, window, blank = text
     limit = start + window
     if limit >= end:
         return end
@@ -81,13 +86,11 @@ def next_cut(data: bytes, start: int, end: int, window: int, blank: bytes) -> in
     return split_line(data, start, limit)
 
 
-def split_region(
-    data: bytes, start: int, end: int, window: int, blank: bytes, type_: ChunkType, name: str
-) -> list[Piece]:
+def split_region(text: Text, start: int, end: int, type_: ChunkType, name: str) -> list[Piece]:
     """Windows over `[start, end)`."""
     pieces = []
     while start < end:
-        cut = next_cut(data, start, end, window, blank)
+        cut = next_cut(text, start, end)
         pieces.append(Piece(start, cut, type_, name))
         start = cut
     return pieces

@@ -70,7 +70,7 @@ class SymbolParser:
         return _enclosing(self.symbols(file), byte_start, byte_end)
 
     def callsites(self, file: SourceFile, names: Collection[str]) -> list[tuple[str, Span, Symbol | None]]:
-        """Where a file calls one of `names`, in order: the name, the line's span, the enclosing definition."""
+        """Where a file calls one of `names`, in order: name, span of the line, enclosing definition."""
         parsed = self._parsed(file)
         data = file.content.read(0, file.content.size)
         places = sorted(

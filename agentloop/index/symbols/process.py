@@ -19,7 +19,7 @@ from agentloop.index.symbols.worker import REQUEST, RESPONSE
 _START_SECONDS = 10.0
 """How long a loaded machine may take to start the worker or to unpack a grammar (0.2 s when idle)."""
 _WALL_FACTOR = 10
-"""The worker ends itself by its own use of the processor; waiting for it is bounded by this many times more."""
+"""The worker ends itself by its processor time; waiting for it is bounded by this many times more."""
 _ENVIRONMENT = ("HOME", "XDG_CACHE_HOME", "SEMBLE_GRAMMARS_CACHE_DIR")
 """What the grammars' package needs to find its cache; the worker gets nothing else."""
 
@@ -33,7 +33,7 @@ class ParseFailed(Exception):
 
 
 class Answer(NamedTuple):
-    """What the worker found: definitions as rows, byte offsets of calls by name, and whether it saw errors."""
+    """Definitions as rows, byte offsets of calls by name, and whether the parser saw errors."""
 
     rows: list[list[Any]]
     calls: dict[str, list[int]]

@@ -7,6 +7,8 @@ patterns capture one node the first one wins.
 
 from __future__ import annotations
 
+# ruff: noqa: E501
+# A pattern stays on one line, as long as it is.
 from collections.abc import Mapping
 
 _ECMA = """

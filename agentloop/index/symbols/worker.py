@@ -2,7 +2,8 @@
 
 Run by path, with an isolated interpreter, so that it imports only tree-sitter and the grammars. A timer
 of processor time whose signal has its default action ends the process when a parse takes too long,
-whatever code runs at that time, whether or not the parent still lives, and however busy the machine is. A memory limit bounds a grammar that blows up.
+whatever code runs at that time, whether or not the parent still lives, and however busy the machine is.
+A memory limit bounds a grammar that blows up.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import resource
 import signal
 import struct
 import sys
+import tempfile
+from typing import Any
 
 REQUEST = struct.Struct("<dHI")  # seconds, length of the language's name, length of the data
 RESPONSE = struct.Struct("<I")
@@ -34,6 +37,21 @@ def _write(data: bytes) -> None:
         view = view[os.write(1, view) :]
 
 
+def _grammar(name: str) -> Any:
+    """A grammar, unpacked into the user's cache, or else into a folder that goes at once.
+
+    A library stays loaded after its file is gone.
+    """
+    import semble_grammars
+
+    try:
+        return semble_grammars.get_language(name)
+    except (semble_grammars.GrammarLoadError, OSError, RuntimeError):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["SEMBLE_GRAMMARS_CACHE_DIR"] = folder
+            return semble_grammars.get_language(name)
+
+
 def main() -> None:
     """Answer requests until the pipe closes."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -43,7 +61,6 @@ def main() -> None:
     here, *search = sys.argv[1:]
     sys.path[:0] = [here]
     sys.path += search
-    import semble_grammars
     import tree_sitter
     from tags import TAGS  # type: ignore[import-not-found]
     from tree import read  # type: ignore[import-not-found]
@@ -54,7 +71,7 @@ def main() -> None:
         name = _read(name_length).decode()
         data = _read(length)
         if name not in loaded:
-            language = semble_grammars.get_language(name)
+            language = _grammar(name)
             loaded[name] = tree_sitter.Parser(language), tree_sitter.Query(language, TAGS[name])
         parser, query = loaded[name]
         signal.setitimer(signal.ITIMER_PROF, seconds)
