@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentloop.redact_injection import instruction_like
+
 MAX_CLAIM_CHARS = 600
 MAX_REFS = 4  # as many as an evidence item may carry
 _REF = re.compile(r"c\d{1,9}")
@@ -90,6 +92,8 @@ def _claims(
             rejected.append(Rejected(shown, "it is empty or has no readable form"))
         elif len(sentence) > MAX_CLAIM_CHARS:
             rejected.append(Rejected(shown, f"it is longer than {MAX_CLAIM_CHARS} characters"))
+        elif instruction_like(sentence):
+            rejected.append(Rejected(shown, "it reads as an order to a model"))
         elif not refs:
             rejected.append(Rejected(shown, "it cites nothing"))
         elif not known:

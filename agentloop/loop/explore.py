@@ -20,6 +20,7 @@ from agentloop.request import CompressRequest
 from agentloop.types import Searcher
 
 MAX_CLAIMS = 24
+CLAIM_TOKENS = 80  # room for a claim in JSON, to ask for no more claims than the output cap holds
 EXTRA_TURNS = 4  # turns beyond one a call: malformed replies must not end a loop early
 
 
@@ -89,7 +90,8 @@ async def explore(
     )
     tools = Toolbox(session)
     start = opening(question, params.max_tool_calls, notes)
-    final = final_turn(params.answer, MAX_CLAIMS)
+    most = max(2, min(MAX_CLAIMS, window.reply_tokens // (CLAIM_TOKENS * (2 if params.answer else 1))))
+    final = final_turn(params.answer, most)
     outcome = await run(brain, tools, start, limits, clock, final=final, accepts=is_final)
     return _result(outcome, brain.name, tools)
 

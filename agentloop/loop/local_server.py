@@ -36,8 +36,11 @@ class Serving:
 
 
 @contextmanager
-def serve(gguf: Path, context_tokens: int, threads: int = 2) -> Iterator[Serving]:
+def serve(gguf: Path, context_tokens: int, threads: int = 0) -> Iterator[Serving]:
     """Serve a model while the block runs. The whole process group is gone afterwards.
+
+    Args:
+        threads: 0 is half of the cores: llama.cpp's threads spin, and a busy machine starves them all.
 
     Raises:
         AgentloopError: MODEL_UNAVAILABLE: the extra or the file is missing, or the server did not start.
@@ -46,10 +49,11 @@ def serve(gguf: Path, context_tokens: int, threads: int = 2) -> Iterator[Serving
         raise _unavailable("A local model needs the extra `local`: pip install 'agentloop[local]'.")
     if not gguf.is_file():
         raise _unavailable(f"The model file {gguf.name} is not there. See `agentloop model install`.")
+    count = threads or max(1, (os.cpu_count() or 2) // 2)
     key = secrets.token_urlsafe(24)
     # The key goes through a pipe: an argument or the environment would show it to other users.
     child = subprocess.Popen(
-        [sys.executable, "-m", "agentloop.loop.local_child", str(gguf), str(context_tokens), str(threads)],
+        [sys.executable, "-m", "agentloop.loop.local_child", str(gguf), str(context_tokens), str(count)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

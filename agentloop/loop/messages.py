@@ -111,6 +111,7 @@ class Window:
     token_factor: float = 1.0
     call_seconds: float = 120.0
     relays_tools: bool = True
+    reply_tokens: int = 4096  # the output cap
 
 
 class ChatModel(Protocol):

@@ -81,6 +81,7 @@ class Profile(BaseModel):
             self.token_factor,
             self.timeout_seconds,
             self.relays_tools,
+            self.max_output_tokens,
         )
 
 

@@ -9,6 +9,8 @@ from agentloop.loop.messages import FinalTurn, Message
 PROMPT_VERSION = "1"  # part of cache keys and recordings
 MAX_QUESTION_CHARS = 8_000  # of a question that is shown; retrieval uses all of it
 
+MAX_STATED_CHARS = 300  # of a claim, in the schema for constrained servers
+
 SYSTEM = """You find evidence in a user's private data with two tools, and then state what it shows.
 
 search_data finds passages by keywords. Search with short queries; reformulate, translate into the \
@@ -54,7 +56,8 @@ def final_turn(answer: bool, most_claims: int) -> FinalTurn:
     The schema is flat, for servers that turn schemas into grammars: a claim is a string that ends with
     its refs in brackets. `claims.parse_final` takes both forms.
     """
-    strings = {"type": "array", "items": {"type": "string"}, "maxItems": most_claims}
+    text = {"type": "string", "maxLength": MAX_STATED_CHARS}
+    strings = {"type": "array", "items": text, "maxItems": most_claims}
     properties = {"claims": strings, **({"answer": strings} if answer else {})}
     schema = {
         "type": "object",
@@ -64,8 +67,3 @@ def final_turn(answer: bool, most_claims: int) -> FinalTurn:
     }
     member = ANSWER_MEMBER if answer else ""
     return FinalTurn(FINAL_JSON.format(answer=member, most=most_claims), schema)
-
-
-FLAT_NOTE = (
-    'In this conversation a claim is one string that ends with its refs: {"claims": ["It is so. [c12]"]}.'
-)

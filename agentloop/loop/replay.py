@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class RecordingModel:
         head = {
             "format": FORMAT,
             "model": inner.name,
-            "window": [window.prompt_tokens, window.token_factor, window.call_seconds, window.relays_tools],
+            "window": list(astuple(window)),
         }
         try:
             path.write_text(json.dumps(head) + "\n", "utf-8")

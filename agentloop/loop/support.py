@@ -127,7 +127,7 @@ def _check_part(claim: str, sources: Sequence[Source]) -> Verdict:
         return Verdict(False, "it says too little to be checked")
     missing = _missing_exact(content, sources)
     if missing:
-        return Verdict(False, f"{missing} is not in the passages that it cites")
+        return Verdict(False, f"{missing} that it names is not in the passages that it cites")
     ranked = sorted(
         (
             (-_coverage(content, window, source.label), window.end - window.start, n, window.start, window)
@@ -162,13 +162,13 @@ def _missing_exact(content: Sequence[Token], sources: Sequence[Source]) -> str:
     for token in content:
         if token.kind == "number":
             if not any(t.kind == "number" and t.stem == token.stem for t in held):
-                return f"the number {token.text}"
+                return "a number"
         elif token.kind in {"code", "path"}:
             bare = token.text.removesuffix("()").strip("./")
             if token.text not in texts and bare not in texts and not _spelled(bare, labels):
-                return f"`{token.text}`"
+                return "a path" if token.kind == "path" else "an identifier"
         elif token.text[0].isupper() and token.stem not in words and token.start > 0:
-            return f"“{token.text}”"
+            return "a name"
     return ""
 
 
@@ -215,15 +215,15 @@ def _objection(said: Sequence[Token], content: Sequence[Token], window: Window, 
     held = {t.stem for t in (*window.tokens, *tokens(source.label)) if t.kind == "number"}
     for token in said:
         if token.kind == "number" and token.stem not in held:
-            return f"the number {token.text} stands elsewhere in the passage"
+            return "a number stands elsewhere in the passage"
     units = [w for w in windows(source.text[window.start : window.end]) if w.units == 1]
     main, core = _core(content, units, source.label)
     if _polarity_differs(said, core):
         return "negation differs between the claim and the passage"
     named = _stems(tokens(source.label))
     other = _turned([t for t in said if t.stem not in named], core) or _sharper(said, core)
-    if other := other or _replaced(said, core, source.label):
-        return f"it says “{other}” where the passage does not"
+    if other or _replaced(said, core, source.label):
+        return "it says one word where the passage says another"
     if _exchanged(said, main.tokens) or _reversed(said, main.tokens):
         return "what acts on what is exchanged"
     if _subject_differs(content, main, source.label):

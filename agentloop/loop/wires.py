@@ -14,6 +14,7 @@ from agentloop.loop.messages import FinalTurn, Message, Reply, ToolCall, ToolSpe
 from agentloop.loop.tools import READ, SEARCH
 
 MAX_PATTERN_FREE_LENGTH = 2_000  # llama.cpp's grammars blow up on larger bounds
+MAX_INPUT_CHARS = 160  # of an action: a few keywords or a ref
 _ARGUMENT = {SEARCH: "query", READ: "ref"}
 _THINK = re.compile(r"<think>(.*?)</think>|^(.*?)</think>", re.DOTALL)
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
@@ -120,7 +121,7 @@ def _action(call: ToolCall) -> str:
 def _action_schema(tools: Sequence[ToolSpec], final: FinalTurn | None) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "action": {"type": "string", "enum": [*(t.name for t in tools), "answer"]},
-        "input": {"type": "string", "maxLength": 300},
+        "input": {"type": "string", "maxLength": MAX_INPUT_CHARS},
     }
     if final is not None:
         properties.update(final.schema["properties"])

@@ -26,7 +26,8 @@ def model_drafts(
     """Drafts of the supported claims in the model's order, and its answer's supported sentences."""
     if looped is None:
         return [], []
-    reasons = [f"{r.claim[:80]!r}: {r.reason}" for r in looped.rejected]
+    # Only the reasons are told: the text of a dropped claim must not reach the pack on this way either.
+    reasons = [r.reason for r in looped.rejected]
     drafts: list[Draft] = []
     for claim in looped.claims:
         made = _draft(claim, corpus, chunks, reasons)
@@ -40,8 +41,9 @@ def model_drafts(
             drafts += [d for d in resting if not any(d is known for known in drafts)]
             answer.append((sentence.claim, resting))
     if reasons:
-        told = "; ".join(reasons[:TOLD_REASONS])
-        more = f" and {len(reasons) - TOLD_REASONS} more" if len(reasons) > TOLD_REASONS else ""
+        different = list(dict.fromkeys(reasons))
+        told = "; ".join(different[:TOLD_REASONS])
+        more = f" and {len(different) - TOLD_REASONS} more" if len(different) > TOLD_REASONS else ""
         message = f"{len(reasons)} claims of the model were dropped: {told}{more}."
         ledger.warn(WarningCode.CLAIM_REJECTED, message, Stage.VALIDATION)
     return drafts, answer
@@ -55,7 +57,7 @@ def _draft(claim: ModelClaim, corpus: Corpus, chunks: Sequence[Chunk], reasons: 
     ]
     verdict = check(claim.claim, sources)
     if not verdict.supported:
-        reasons.append(f"{claim.claim[:80]!r}: {verdict.reason}")
+        reasons.append(verdict.reason)
         return None
     return Draft(
         kind="model_claim",

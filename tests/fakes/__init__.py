@@ -1,0 +1,1 @@
+"""Fakes that tests share. Each has tests of its own."""
