@@ -11,11 +11,12 @@ from agentloop.budget import Ledger
 from agentloop.config import Caps, Policy
 from agentloop.errors import Stage
 from agentloop.request import Classification, CompressRequest, InputRef, InputType
-from agentloop.sources import git_meta
+from agentloop.sources.git import meta as git_meta
+from agentloop.sources.git.store import GitStore
 from agentloop.sources.labels import make_labels
 from agentloop.sources.manifest import corpus_hash
 from agentloop.sources.opening import Refused, open_dir, open_parent
-from agentloop.sources.reader import Allowance, LaterError, Reader
+from agentloop.sources.reader import Allowance, Known, LaterError, Reader
 from agentloop.sources.report import check_declared, nothing_left, refusal, warn_of, warn_of_notes
 from agentloop.sources.stdin import read_stdin
 from agentloop.sources.uri import absolute_path, path_error
@@ -37,11 +38,12 @@ def discover(
     *,
     stdin: BinaryIO | None = None,
     progress: Progress | None = None,
+    known: Known | None = None,
 ) -> Corpus:
     """Everything that the request's inputs hold, in the order of inputs and then of paths.
 
     Each file is opened once and read once. Links and special files are never followed. What is left out
-    is an exclusion with its reason.
+    is an exclusion with its reason. A file that `known` recognises by its open descriptor is not read again.
 
     Raises:
         AgentloopError: INPUT_DISCOVERY_FAILED (a path that is not allowed, missing or unreadable, or
@@ -95,6 +97,7 @@ class _Discovery:
     policy: Policy
     allowance: Allowance
     progress: Progress | None
+    known: Known | None = None
     inputs: list[InputInfo] = field(default_factory=list)
     files: list[SourceFile] = field(default_factory=list)
     excluded: list[Exclusion] = field(default_factory=list)
@@ -144,7 +147,7 @@ class _Discovery:
     def _reader(self, ref: InputRef, input_id: str, root: str, *, named: bool) -> Reader:
         least = ref.classification or self.policy.default_classification
         labels = make_labels(least, self.policy.classification_rules)
-        return Reader(input_id, ref.type, root, self.caps, labels, self.allowance, named)
+        return Reader(input_id, ref.type, root, self.caps, labels, self.allowance, named, self.known)
 
     def _exclude(self, input_id: str, path: str, reason: SkipReason, detail: str, is_dir: bool) -> None:
         self.excluded.append(Exclusion(input_id, path, reason, detail, is_dir))
@@ -251,5 +254,9 @@ def _repository_state(walk: Walk) -> tuple[str, str]:
     for repository in walk.repositories:
         if not repository.folder:
             commit = git_meta.head_commit(walk.root_fd, repository.git)
-            return commit, git_meta.tree_of(walk.root_fd, repository.git, commit) if commit else ""
+            try:
+                store = GitStore.open(walk.root, walk.root_fd, repository.git)
+                return commit, store.commit(commit).tree if commit else ""
+            except (KeyError, Refused):
+                return commit, ""
     return "", ""

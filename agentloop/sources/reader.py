@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from agentloop.config import Caps
@@ -24,6 +25,9 @@ from agentloop.sources.opening import Refused, open_file, read_stable
 from agentloop.sources.report import shown
 from agentloop.sources.streams import FileContent, hash_stream
 from agentloop.types import Content, Derived, FileKind, Memory, SkipReason, SourceFile
+
+Known = Callable[[str, str, os.stat_result], SourceFile | None]
+"""A file that needs no reading, by its input, its path in it, and the status of its open descriptor."""
 
 MAX_STREAMS = 128  # logs that stay open at once; far below the usual limit of 1024 descriptors
 
@@ -50,6 +54,7 @@ class Reader:
     labels: Labels
     allowance: Allowance
     named: bool = False  # the caller named this very file
+    known: Known | None = None
     links: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, inode) -> names met
     notes: list[str] = field(default_factory=list)  # what a model must know of text that is left out
 
@@ -71,6 +76,8 @@ class Reader:
                 raise LaterError(status.st_dev, status.st_ino, status.st_nlink)
             if status.st_size == 0:
                 raise Refused(SkipReason.EMPTY)
+            if (file := self._recognised(folder, name, status)) is not None:
+                return file
             limit, streamed = self._limit(guessed, fd, status.st_size)
             if status.st_size > limit:
                 raise Refused(SkipReason.TOO_LARGE, f"{status.st_size} bytes, over {limit}")
@@ -83,6 +90,17 @@ class Reader:
         finally:
             if not keep:
                 os.close(fd)
+
+    def _recognised(self, folder: str, name: str, status: os.stat_result) -> SourceFile | None:
+        """The file as an earlier request read it, when it surely is the same and there is room for it."""
+        path = f"{folder}/{name}" if folder else name
+        file = None if self.known is None else self.known(self.input_id, path, status)
+        if file is None or file.size > self.allowance.bytes:
+            return None
+        self.allowance.bytes -= file.size
+        self.allowance.files -= 1
+        self.allowance.next_index += 1
+        return replace(file, index=self.allowance.next_index - 1)
 
     def _count_link(self, status: os.stat_result) -> None:
         key = (status.st_dev, status.st_ino)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from agentloop.sources import git_meta
+from agentloop.sources.git import meta as git_meta
 from agentloop.sources.ignore import MAX_IGNORE_BYTES, IgnoreStack, parse_ignore
 from agentloop.sources.languages import VCS_DIRS
 from agentloop.sources.opening import Refused, open_dir, open_file, read_stable, refused
@@ -26,6 +26,8 @@ class Found:
     name: str
     dir_fd: int
 
+
+_LISTED = 100_000  # entries of one folder that are sorted before any is looked at
 
 Exclude = Callable[[str, SkipReason, str, bool], None]
 """Called with path, reason, detail and is_dir for everything that is left out."""
@@ -191,9 +193,8 @@ class Walk:
             with os.scandir(fd) as listing:
                 for entry in listing:
                     entries.append(entry)
-                    if len(entries) > self.max_entries:
-                        self.stop(SkipReason.FILE_LIMIT)
-                        break
+                    if len(entries) > max(self.max_entries, _LISTED):
+                        break  # `_visit` counts them and stops
         except OSError as exc:
             skip = refused(exc)
             self.exclude(path, skip.reason, skip.detail, True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import struct
-import zlib
 from dataclasses import dataclass
 
 from agentloop.sources.opening import Refused, open_dir, open_file, read_stable
@@ -20,22 +19,63 @@ MAX_INDEX_BYTES = 256 << 20
 _REGULAR_HEADER = 62  # bytes of an index entry before its name: ten 32-bit fields, a SHA-1, flags
 
 
-def read_below(root_fd: int, path: str, limit: int) -> bytes | None:
-    """The bytes of the regular file `path` below `root_fd`, no link followed; None where that fails."""
-    *folders, name = path.split("/")
+def _folder_below(root_fd: int, folders: list[str]) -> int:
+    """A descriptor of a folder below `root_fd`, no link followed.
+
+    Raises:
+        Refused: there is none.
+    """
     fd = os.dup(root_fd)
-    try:
-        for folder in folders:
-            below = open_dir(folder, fd)
-            os.close(fd)
-            fd = below
-        file_fd, status = open_file(name, fd)
+    for folder in folders:
         try:
-            return None if status.st_size > limit else read_stable(file_fd, status, limit)[0]
+            below = open_dir(folder, fd)
         finally:
-            os.close(file_fd)
+            os.close(fd)
+        fd = below
+    return fd
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def open_below(root_fd: int, path: str) -> int | None:
+    """A descriptor of the regular file `path` below `root_fd`, no link followed; None where there is none."""
+    *folders, name = _parts(path)
+    try:
+        fd = _folder_below(root_fd, folders)
+        try:
+            return open_file(name, fd)[0]
+        finally:
+            os.close(fd)
     except Refused:
         return None
+
+
+def read_below(root_fd: int, path: str, limit: int) -> bytes | None:
+    """The bytes of a file as `open_below` opens it; None where that fails or it is over `limit` bytes."""
+    fd = open_below(root_fd, path)
+    if fd is None:
+        return None
+    try:
+        status = os.fstat(fd)
+        return None if status.st_size > limit else read_stable(fd, status, limit)[0]
+    except Refused:
+        return None
+    finally:
+        os.close(fd)
+
+
+def list_below(root_fd: int, path: str) -> list[str]:
+    """The names in a folder below `root_fd`, sorted; none where it can't be listed."""
+    try:
+        fd = _folder_below(root_fd, _parts(path))
+    except Refused:
+        return []
+    try:
+        return sorted(os.listdir(fd))
+    except OSError:
+        return []
     finally:
         os.close(fd)
 
@@ -64,6 +104,22 @@ def find_git(root: str, root_fd: int, folder: str) -> GitPaths | None:
     shared = read_below(root_fd, f"{own}/commondir", MAX_META_BYTES)
     common = own if shared is None else _inside(root, own, _after(shared, b""))
     return None if common is None else GitPaths(own, common)
+
+
+def find_bare(root_fd: int) -> GitPaths | None:
+    """The git folders of a bare repository, whose root is the input itself; None where it is none."""
+    head = read_below(root_fd, "HEAD", MAX_META_BYTES) or b""
+    named = head.startswith(b"ref: refs/") or _HEX.fullmatch(head.decode("ascii", "replace").strip())
+    return GitPaths(".", ".") if named and _is_folder(root_fd, "objects", "refs") else None
+
+
+def _is_folder(root_fd: int, *names: str) -> bool:
+    for name in names:
+        try:
+            os.close(open_dir(name, root_fd))
+        except Refused:
+            return False
+    return True
 
 
 def git_outside(root: str, root_fd: int, folder: str) -> bool:
@@ -113,29 +169,6 @@ def _packed(root_fd: int, git: GitPaths, ref: str) -> str:
     data = read_below(root_fd, f"{git.common}/packed-refs", 64 << 20) or b""
     found = re.search(rb"^([0-9a-f]{40,64}) " + re.escape(ref.encode()) + rb"$", data, re.MULTILINE)
     return found[1].decode() if found else ""
-
-
-def loose_object(root_fd: int, git: GitPaths, oid: str, limit: int) -> tuple[bytes, bytes] | None:
-    """Type and content of a loose object of at most `limit` bytes; None where it is not loose or larger."""
-    packed = read_below(root_fd, f"{git.common}/objects/{oid[:2]}/{oid[2:]}", limit)
-    if packed is None:
-        return None
-    try:
-        plain = zlib.decompressobj().decompress(packed, limit + 64)
-    except zlib.error:
-        return None
-    header, _, content = plain.partition(b"\0")
-    kind, _, size = header.partition(b" ")
-    return (kind, content) if size.isdigit() and int(size) == len(content) else None
-
-
-def tree_of(root_fd: int, git: GitPaths, commit: str) -> str:
-    """The tree that a commit names, "" where its object can't be read."""
-    found = loose_object(root_fd, git, commit, MAX_META_BYTES)
-    if found is None or found[0] != b"commit" or not found[1].startswith(b"tree "):
-        return ""
-    tree = found[1][5 : found[1].find(b"\n")].decode("ascii", "replace")
-    return tree if _HEX.fullmatch(tree) else ""
 
 
 def tracked_paths(index: bytes) -> frozenset[bytes]:

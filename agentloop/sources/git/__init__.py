@@ -1,0 +1,22 @@
+"""What git recorded, read from its files and objects: no git process, no configuration obeyed."""
+
+from agentloop.sources.git.diff import FileChange, Hunk
+from agentloop.sources.git.history import (
+    CommitChange,
+    History,
+    HistoryLimits,
+    blob_at,
+    history,
+    open_store,
+)
+
+__all__ = [
+    "CommitChange",
+    "FileChange",
+    "History",
+    "HistoryLimits",
+    "Hunk",
+    "blob_at",
+    "history",
+    "open_store",
+]

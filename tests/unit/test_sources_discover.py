@@ -1,0 +1,224 @@
+"""Files, folders and standard input become a corpus with hashes, kinds and reasons."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from agentloop.config import Caps, Policy
+from agentloop.errors import ErrorCode
+from agentloop.request import Classification
+from agentloop.sources import build_manifest, extract, hash_path
+from agentloop.types import FileKind, Trait
+from tests.source_case import failure, find, left_out, paths, write
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_folder_in_order_with_its_corpus_hash(tmp_path: Path) -> None:
+    write(tmp_path, **{"b.py": "x = 1\n", "a-b/z.md": "# Z\n", "a/c.txt": "text\n", "a.md": "# A\n"})
+    corpus = find(tmp_path)
+    assert paths(corpus) == ["a-b/z.md", "a.md", "a/c.txt", "b.py"]
+    assert [file.index for file in corpus.files] == [0, 1, 2, 3]
+    lines = sorted(
+        f"{sha((tmp_path / p).read_bytes())} {(tmp_path / p).stat().st_size} {p}\n".encode()
+        for p in paths(corpus)
+    )
+    assert corpus.inputs[0].content_hash == "sha256:" + sha(b"".join(lines))
+    assert corpus.inputs[0].content_hash == hash_path(str(tmp_path), Caps())
+    assert corpus.files[3].content.read(0, 5) == b"x = 1"
+
+
+def test_a_file_is_named_by_its_base_name_and_hashed_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path, **{"deep/er/notes.txt": b"caf\xe9 is latin-1\n"})
+    corpus = find(tmp_path / "deep/er/notes.txt", type="file")
+    assert paths(corpus) == ["notes.txt"]
+    digest = "sha256:" + sha(b"caf\xe9 is latin-1\n")
+    assert corpus.files[0].content_hash == corpus.inputs[0].content_hash == digest
+    assert hash_path(str(tmp_path / "deep/er/notes.txt"), Caps()) == digest
+    assert not corpus.inputs[0].is_dir
+
+
+def test_inputs_are_numbered_and_mixed(tmp_path: Path) -> None:
+    write(tmp_path, **{"one/a.py": "a = 1\n", "two.log": "2024-01-01 10:00:00 INFO x\n" * 5})
+    corpus = find(tmp_path / "one", f"file://{tmp_path}/two.log", "-", stdin=b"piped text\n")
+    assert [(file.input_id, file.path) for file in corpus.files] == [
+        ("in1", "a.py"),
+        ("in2", "two.log"),
+        ("in3", "-"),
+    ]
+    assert [info.root for info in corpus.inputs][2] == "-"
+
+
+def test_a_declared_hash_is_checked_whole_or_short(tmp_path: Path) -> None:
+    write(tmp_path, **{"a.py": "a = 1\n"})
+    digest = hash_path(str(tmp_path), Caps())
+    assert find(tmp_path, content_hash=digest).files
+    assert find(tmp_path, content_hash=digest[:23]).files
+    wrong = failure(tmp_path, content_hash="sha256:" + "0" * 64)
+    assert wrong.code is ErrorCode.INPUT_HASH_MISMATCH
+    assert wrong.details["actual"] == digest
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind", "language"),
+    [
+        ("a.py", "x = 1\n", FileKind.CODE, "python"),
+        ("a.tsx", "x\n", FileKind.CODE, "tsx"),
+        ("run", "#!/usr/bin/env -S python3 -u\nx\n", FileKind.CODE, "python"),
+        ("go", "#!/bin/sh\nx\n", FileKind.CODE, "bash"),
+        ("Makefile", "all:\n", FileKind.CODE, "make"),
+        ("Dockerfile.dev", "FROM x\n", FileKind.CODE, "dockerfile"),
+        ("README", "hello\n", FileKind.PROSE, "text"),
+        ("a.md", "# x\n", FileKind.PROSE, "markdown"),
+        ("a.rst", "x\n=\n", FileKind.PROSE, "rst"),
+        ("pyproject.toml", "[x]\n", FileKind.DATA, "toml"),
+        ("package.json", '{"name": "x", "description": "a long text of words"}', FileKind.DATA, "json"),
+        ("x.patch", "--- a\n+++ b\n", FileKind.DIFF, "diff"),
+        ("noname", "diff --git a/x b/x\n", FileKind.DIFF, "diff"),
+        ("app.log", "hello\n", FileKind.LOG, "log"),
+        ("app.log.1", "hello\n", FileKind.LOG, "log"),
+        ("build-output.txt", "hello\n", FileKind.LOG, "log"),
+        ("syslog", "hello\n", FileKind.LOG, "log"),
+        ("catalog.txt", "hello\n", FileKind.PROSE, "text"),
+        ("messages.txt", "The messages framework\n", FileKind.PROSE, "text"),
+        ("job", "2024-05-01T10:00:00Z step one\n" * 6, FileKind.LOG, "log"),
+        ("out.txt", "[INFO] a\n[ERROR] b\n[INFO] c\n[INFO] d\n", FileKind.LOG, "log"),
+    ],
+)
+def test_kinds_and_languages(tmp_path: Path, name: str, data: str, kind: FileKind, language: str) -> None:
+    write(tmp_path, **{name: data})
+    file = find(tmp_path).files[0]
+    assert (file.kind, file.language) == (kind, language)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "trait"),
+    [
+        ("tests/x.py", "x\n", Trait.TEST),
+        ("src/test_x.py", "x\n", Trait.TEST),
+        ("src/x.spec.ts", "x\n", Trait.TEST),
+        ("src/XTest.java", "x\n", Trait.TEST),
+        ("node_modules/x/i.js", "x\n", Trait.VENDORED),
+        ("pip/_vendor/x.py", "x\n", Trait.VENDORED),
+        ("x.min.js", "x\n", Trait.MINIFIED),
+        ("x.js", "var a=1;" * 2000, Trait.MINIFIED),
+        ("x_pb2.py", "x\n", Trait.GENERATED),
+        ("x.go", "// Code generated by protoc. DO NOT EDIT.\n", Trait.GENERATED),
+        ("yarn.lock", "x\n", Trait.LOCK),
+        ("examples/x.py", "x\n", Trait.EXAMPLE),
+        ("docs/x.py", "x\n", Trait.DOCS),
+    ],
+)
+def test_traits(tmp_path: Path, name: str, data: str, trait: Trait) -> None:
+    write(tmp_path, **{name: data})
+    assert trait in find(tmp_path).files[0].traits
+
+
+def test_plain_sources_have_no_trait(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        **{"src/spec.py": "x\n", "src/latest.py": "x\n", "src/contest/a.py": "x\n", "src/build/b.py": "x\n"},
+    )
+    assert all(not file.traits for file in find(tmp_path).files)
+
+
+def test_the_type_log_makes_a_log(tmp_path: Path) -> None:
+    write(tmp_path, **{"weird.name": "nothing of a log\n"})
+    assert find(tmp_path / "weird.name", type="log").files[0].kind is FileKind.LOG
+
+
+def test_classification_takes_the_highest(tmp_path: Path) -> None:
+    write(tmp_path, **{"hr/a.md": "x\n", "src/b.py": "x\n", "src/key.pem": "x\n"})
+    rules = (
+        ("hr/", Classification.PHI),
+        ("*.pem", Classification.SECRET_ADJACENT),
+        (f"{tmp_path}/src/**", Classification.PROPRIETARY),
+        ("*.md", Classification.PUBLIC),
+    )
+    corpus = find(tmp_path, policy=Policy(classification_rules=rules))
+    assert {file.path: str(file.classification) for file in corpus.files} == {
+        "hr/a.md": "phi",
+        "src/b.py": "proprietary",
+        "src/key.pem": "secret_adjacent",
+    }
+    assert corpus.classification is Classification.PHI
+    assert (
+        find(tmp_path / "src/b.py", classification="restricted").classification is Classification.RESTRICTED
+    )
+
+
+def test_stdin_is_read_to_its_end(tmp_path: Path) -> None:
+    log = find("-", type="stdin", stdin=b"2024-05-01 10:00:00 INFO x\n" * 9)
+    assert (paths(log), log.files[0].kind) == (["-"], FileKind.LOG)
+    big = b"2024-05-01 10:00:00 INFO x\n" * 100
+    spooled = find("-", type="stdin", stdin=big, caps=Caps(stream_log_bytes=500))
+    assert spooled.files[0].content.read(0, len(big)) == big
+    assert spooled.files[0].content_hash == "sha256:" + sha(big)
+    assert failure("-", type="stdin", stdin=b"").details["skipped"] == {"empty": 1}
+    prose = b"words " * 100
+    assert failure("-", type="stdin", stdin=prose, caps=Caps(max_file_bytes=99)).details["skipped"] == {
+        "too_large": 1
+    }
+    assert failure("-", type="stdin").details["reason"] == "no_stdin"
+
+
+def test_a_large_log_is_streamed(tmp_path: Path) -> None:
+    data = b"2024-05-01 10:00:00 INFO line of a log\n" * 5000
+    write(tmp_path, **{"big.log": data})
+    file = find(tmp_path, caps=Caps(stream_log_bytes=1000, max_file_bytes=1000)).files[0]
+    assert file.content_hash == "sha256:" + sha(data)
+    assert file.content.read(39, 78) == data[:39]
+    with (tmp_path / "big.log").open("ab") as log:
+        log.write(b"later\n")
+    assert file.content.read(0, 1 << 30) == data
+
+
+def test_the_manifest_names_everything(tmp_path: Path) -> None:
+    write(tmp_path, **{"a.py": "a = 1\n", "b.png": b"\x89PNG\0", ".gitignore": "c/\n", "c/x": "x"})
+    corpus = find(tmp_path)
+    manifest = build_manifest(corpus)
+    assert [entry["path"] for entry in manifest["files"]] == [".gitignore", "a.py"]
+    assert manifest["files"][1] == {
+        "input_id": "in1",
+        "path": "a.py",
+        "content_hash": corpus.files[1].content_hash,
+        "size_bytes": 6,
+        "kind": "code",
+        "language": "python",
+        "mime": "text/x-python",
+        "classification": "internal",
+        "included": "found in the folder",
+    }
+    assert {(left["path"], left["reason"]) for left in manifest["excluded"]} == {
+        ("b.png", "binary"),
+        ("c", "ignored"),
+    }
+    assert manifest["corpus_hash"].startswith("sha256:")
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_wide_text_is_read_line_by_line(tmp_path: Path, codec: str) -> None:
+    rows = [f"step {n} of the deployment" for n in range(20)] + ["the end of Ċ and 中"]
+    data = ("\r\n".join(rows) + "\r\n").encode(codec)
+    write(tmp_path, **{"deploy.log": data})
+    file = find(tmp_path).files[0]
+    assert file.derived is not None
+    assert [item.text for item in file.derived.items] == rows
+    assert b"".join(data[item.byte_start : item.byte_end] for item in file.derived.items) == data
+    for item in file.derived.items:
+        assert item.line_start == data.count(b"\n", 0, item.byte_start) + 1
+        assert item.line_end == data.count(b"\n", 0, item.byte_end - 1) + 1
+    assert extract("utf-16", "1", data) == file.derived
+
+
+def test_names_keep_their_bytes(tmp_path: Path) -> None:
+    name = b"caf\xe9\n\xe2\x80\xae.py"
+    (tmp_path / os.fsdecode(name)).write_text("x = 1\n")
+    assert os.fsencode(paths(find(tmp_path))[0]) == name
+    assert left_out(find(tmp_path)) == {}
