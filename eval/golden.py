@@ -28,6 +28,7 @@ class Lane(StrEnum):
     """How a set's corpus reaches a rung."""
 
     RECORDS = "records"  # corpus.jsonl, one record a document
+    EXPORT = "export"  # conversations.json, one message a document
     FILES = "files"  # folders or archives, one file a document
     LOGS = "logs"  # one log a question, gold in its lines
 
@@ -77,6 +78,11 @@ class GoldenSet:
             if group is None or str(item.get("group", "")) == group:
                 yield item
 
+    @property
+    def export_file(self) -> Path:
+        """The conversations of an export set."""
+        return self.folder / "conversations.json"
+
     def groups(self) -> tuple[str, ...]:
         """The groups of the questions, in order of first appearance."""
         return tuple(dict.fromkeys(q.group for q in self.questions))
@@ -114,8 +120,9 @@ def load(folder: Path) -> GoldenSet:
     if not rows:
         raise GoldenError(f"{questions_file}: no questions.")
     lane = _lane(folder, [row for _, row in rows])
-    ids = _corpus_ids(folder) if lane is Lane.RECORDS else frozenset()
-    questions = [_question(row, f"{questions_file}:{number}", lane, ids) for number, row in rows]
+    if lane is Lane.RECORDS:
+        _check_corpus(folder / "corpus.jsonl")
+    questions = [_question(row, f"{questions_file}:{number}", lane) for number, row in rows]
     seen: set[str] = set()
     for question in questions:
         if question.qid in seen:
@@ -127,22 +134,22 @@ def load(folder: Path) -> GoldenSet:
 def _lane(folder: Path, rows: list[dict[str, Any]]) -> Lane:
     if all("log" in row for row in rows):
         return Lane.LOGS
+    if (folder / "conversations.json").is_file():
+        return Lane.EXPORT
     return Lane.RECORDS if (folder / "corpus.jsonl").is_file() else Lane.FILES
 
 
-def _corpus_ids(folder: Path) -> frozenset[str]:
+def _check_corpus(corpus: Path) -> None:
     ids: set[str] = set()
-    corpus = folder / "corpus.jsonl"
     for number, item in read_jsonl(corpus):
         if not isinstance(item.get("id"), str) or not isinstance(item.get("text"), str):
             raise GoldenError(f"{corpus}:{number}: a corpus item needs an `id` and a `text`.")
         if item["id"] in ids:
             raise GoldenError(f"{corpus}:{number}: the id {item['id']!r} is used twice.")
         ids.add(item["id"])
-    return frozenset(ids)
 
 
-def _question(row: dict[str, Any], where: str, lane: Lane, ids: frozenset[str]) -> Question:
+def _question(row: dict[str, Any], where: str, lane: Lane) -> Question:
     qid, text, gold = row.get("id"), row.get("question"), row.get("gold")
     if not isinstance(qid, str) or not qid or not isinstance(text, str) or not text.strip():
         raise GoldenError(f"{where}: a question needs an `id` and a `question`.")
@@ -152,7 +159,7 @@ def _question(row: dict[str, Any], where: str, lane: Lane, ids: frozenset[str]) 
     lines: list[LineSpan] = []
     for entry in gold:
         # a corpus id may itself look like `x:1-2`, so only sets of files have line gold
-        match = None if lane is Lane.RECORDS or entry in ids else LINES.fullmatch(entry)
+        match = LINES.fullmatch(entry) if lane in {Lane.FILES, Lane.LOGS} else None
         if match:
             span = LineSpan(match["path"], int(match["first"]), int(match["last"]))
             if not 1 <= span.first <= span.last:
@@ -181,7 +188,7 @@ def _question(row: dict[str, Any], where: str, lane: Lane, ids: frozenset[str]) 
 
 def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
-    for name in ("questions.jsonl", "corpus.jsonl"):
+    for name in ("questions.jsonl", "corpus.jsonl", "conversations.json"):
         path = folder / name
         if path.is_file():
             with path.open("rb") as data:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.archives import ArchiveError, find_archive, unpack
+from eval.exports import messages
 from eval.golden import GoldenError, GoldenSet, Lane, Question
 
 MAX_PLAIN_FILE_BYTES = 2_000_000  # plain rungs leave larger files and binary ones out
@@ -46,7 +47,10 @@ class Material:
             return tuple(doc for doc in docs if not (self.path / doc).is_file())
         if self.lane is Lane.LOGS:
             return tuple(doc for doc in docs if doc != self.single)
-        known = _record_ids(self.path)
+        if self.lane is Lane.EXPORT:
+            known = frozenset(message["id"] for message in messages(self.path))
+        else:
+            known = _record_ids(self.path)
         return tuple(doc for doc in docs if doc not in known)
 
     def documents(self) -> list[Document]:
@@ -58,6 +62,8 @@ class Material:
         if self.lane is Lane.RECORDS:
             with self.path.open(encoding="utf-8") as lines:
                 return [_record(json.loads(line)) for line in lines]
+        if self.lane is Lane.EXPORT:
+            return [_record(message) for message in messages(self.path)]
         if self.lane is Lane.LOGS:
             return [Document(self.single, self.path.read_text(encoding="utf-8", errors="replace"))]
         return [d for path in _walk(self.path) if (d := _file(path, self.path)) is not None]
@@ -81,6 +87,8 @@ def prepare(golden: GoldenSet, question: Question, pooled: bool, options: Materi
     """
     if golden.lane is Lane.FILES:
         return Material(Lane.FILES, _folder(golden, question, options))
+    if golden.lane is Lane.EXPORT:
+        return Material(Lane.EXPORT, golden.export_file)
     group = "" if pooled else question.group
     # enumerate groups: their names may hold separators, and must not become paths
     slot = "pooled" if pooled else str(golden.groups().index(question.group))
@@ -101,7 +109,7 @@ def _record_ids(path: Path) -> frozenset[str]:
         return frozenset(str(json.loads(line)["id"]) for line in lines)
 
 
-def _record(item: dict[str, Any]) -> Document:
+def _record(item: Mapping[str, Any]) -> Document:
     return Document(str(item["id"]), str(item["text"]), str(item.get("timestamp", "")))
 
 
@@ -169,6 +177,15 @@ def _pass_log(golden: GoldenSet, name: str) -> str:
     except OSError as exc:
         raise GoldenError(f"{packed}: {exc}.") from None
     raise GoldenError(f"{packed}: no passing log {name!r}.")
+
+
+def sessions(golden: GoldenSet) -> dict[str, str]:
+    """The session (thread, conversation) of each document, where the corpus names one."""
+    if golden.lane is Lane.EXPORT:
+        return {message["id"]: message["session"] for message in messages(golden.export_file)}
+    if golden.lane is not Lane.RECORDS:
+        return {}
+    return {str(item["id"]): str(item["session"]) for item in golden.documents() if item.get("session")}
 
 
 def append_ordinary(text: str, question: Question, count: int) -> str:

@@ -164,8 +164,23 @@ def effort(answer: Answer) -> dict[str, float]:
     }
 
 
+def session_metrics(
+    question: Question, answer: Answer, ks: Sequence[int], sessions: Mapping[str, str]
+) -> dict[str, float]:
+    """Is a gold document's conversation among the first k distinct conversations? As the spec's ladder."""
+    gold = {sessions[doc] for doc in question.docs if doc in sessions}
+    if not gold:
+        return {}
+    order = list(dict.fromkeys(sessions[doc] for doc in answer.ranking() if doc in sessions))
+    return {f"session_hit@{k}": float(bool(gold & set(order[:k]))) for k in ks}
+
+
 def score(
-    questions: Sequence[Question], answers: Mapping[str, Answer], ks: Sequence[int], budgets: Sequence[int]
+    questions: Sequence[Question],
+    answers: Mapping[str, Answer],
+    ks: Sequence[int],
+    budgets: Sequence[int],
+    sessions: Mapping[str, str],
 ) -> dict[str, dict[str, float]]:
     """All metrics of each question that has an answer without an error and some gold.
 
@@ -178,6 +193,7 @@ def score(
         answer = answers[question.qid]
         values = dict(ranks[question.qid])
         values |= item_metrics(question, answer, ks)
+        values |= session_metrics(question, answer, ks, sessions)
         values["hit@25d"] = float(bool(set(question.docs) & set(first_distinct(answer))))
         values |= budget_metrics(question, answer, budgets)
         values |= line_metrics(question, answer, budgets)

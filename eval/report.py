@@ -90,11 +90,18 @@ EFFORT_HEAD = ("calls", "turns", "tokens", "seconds", "cost")
 
 
 def _ladder(result: dict[str, Any]) -> list[str]:
+    columns = [("hit@5", f"Right {result['granularity']} retrieved (top 5)")]
+    if any("session_hit@5" in values["metrics"] for values in result["rungs"].values()):
+        columns.append(("session_hit@5", "Right conversation retrieved (top 5)"))
     rows = [
-        [SOURCES.get(rung, rung), cell(values["metrics"].get("hit@5")), *_effort(values["metrics"])]
+        [
+            SOURCES.get(rung, rung),
+            *(cell(values["metrics"].get(m)) for m, _ in columns),
+            *_effort(values["metrics"]),
+        ]
         for rung, values in result["rungs"].items()
     ]
-    return table(["Source selection", f"Right {result['granularity']} retrieved (top 5)", *EFFORT_HEAD], rows)
+    return table(["Source selection", *(title for _, title in columns), *EFFORT_HEAD], rows)
 
 
 def _log_ladder(result: dict[str, Any]) -> list[str]:
@@ -112,6 +119,8 @@ def _log_ladder(result: dict[str, Any]) -> list[str]:
 def _ranks(result: dict[str, Any], ks: Sequence[int]) -> list[str]:
     names = [f"hit@{k}" for k in ks] + [f"recall@{k}" for k in ks] + [f"all_gold@{k}" for k in ks if k >= 5]
     names += ["mrr", "ndcg@10", "hit@25d", "item_hit@1", "item_hit@5"]
+    if any("session_hit@5" in values["metrics"] for values in result["rungs"].values()):
+        names += [f"session_hit@{k}" for k in ks]
     rows = []
     for name in names:
         cells = [cell(values["metrics"].get(name)) for values in result["rungs"].values()]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from eval.answers import Answer
 from eval.calibration import reliability
 from eval.golden import Lane, Question
+from eval.material import sessions
 from eval.metrics import score
 from eval.plan import RunConfig, Variant
 from eval.stats import Interval, interval, paired
@@ -18,11 +20,18 @@ EFFORT = frozenset({"calls", "turns", "tokens", "model_tokens", "seconds", "cost
 Table = dict[str, dict[str, float]]  # question -> metric -> value
 
 
-def build(
-    config: RunConfig, scored: Sequence[tuple[Variant, dict[str, dict[str, Answer]]]]
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One set in one form: the answers of each rung, and each question's metrics."""
+
+    variant: Variant
+    answers: dict[str, dict[str, Answer]]
+    tables: dict[str, Table]
+
+
+def build(config: RunConfig, scored: Sequence[Scored]) -> dict[str, Any]:
     """All results of a run as JSON values. The same answers give the same bytes."""
-    sets = {v.name: variant_results(v, answers, config) for v, answers in scored}
+    sets = {s.variant.name: variant_results(s, config) for s in scored}
     return {"schema": SCHEMA, "seed": config.seed, "k": list(ks_of(config)), "sets": sets}
 
 
@@ -31,15 +40,19 @@ def ks_of(config: RunConfig) -> tuple[int, ...]:
     return tuple(sorted({*config.ks, *ALWAYS_K}))
 
 
-def variant_results(
-    variant: Variant, answers: Mapping[str, Mapping[str, Answer]], config: RunConfig
-) -> dict[str, Any]:
-    """Results of one set in one form."""
+def score_variant(variant: Variant, answers: Mapping[str, dict[str, Answer]], config: RunConfig) -> Scored:
+    """Score all rungs of one set in one form."""
+    threads = sessions(variant.golden)
     tables = {
-        rung: score(variant.questions, by_question, ks_of(config), config.budgets)
-        for rung, by_question in answers.items()
-        if by_question or not (rung == "tail" and variant.golden.lane is not Lane.LOGS)
+        rung: score(variant.questions, found, ks_of(config), config.budgets, threads)
+        for rung, found in answers.items()
     }
+    return Scored(variant, dict(answers), tables)
+
+
+def variant_results(scored: Scored, config: RunConfig) -> dict[str, Any]:
+    """Results of one set in one form."""
+    variant, answers, tables = scored.variant, scored.answers, scored.tables
     headline = [q for q in variant.questions if q.headline and q.docs]
     seed = config.seed
     result: dict[str, Any] = {
@@ -72,6 +85,8 @@ def granularity(variant: Variant) -> str:
     """What a document is in this set."""
     if variant.golden.lane is Lane.RECORDS:
         return "record"
+    if variant.golden.lane is Lane.EXPORT:
+        return "message"
     return "line" if variant.golden.lane is Lane.LOGS else "file"
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from eval import archives, plots, report, results, trec
 from eval.golden import GoldenError, Lane
-from eval.metrics import score
 from eval.plan import RunConfig, Variant, variants
 from eval.runner import Progress, execute, open_run
 
@@ -39,26 +38,20 @@ def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
         for rung, found in by_rung.items():
             trec.write_run(variant.folder / f"{rung}.trec", variant.questions, found, rung)
             trec.write_items(variant.folder / f"{rung}.items.jsonl", variant.questions, found)
-        scored.append((variant, by_rung))
+        scored.append(results.score_variant(variant, by_rung, config))
     return _write(config, scored, draw)
 
 
-def _write(config: RunConfig, scored: list[tuple[Variant, dict[str, Any]]], draw: bool) -> str:
+def _write(config: RunConfig, scored: list[results.Scored], draw: bool) -> str:
     built = results.build(config, scored)
-    tables = {
-        variant.name: {
-            rung: score(variant.questions, found, results.ks_of(config), config.budgets)
-            for rung, found in by_rung.items()
-        }
-        for variant, by_rung in scored
-    }
     _json(config.out / "results.json", built, indent=1)
-    _json(config.out / "scores.json", tables)
+    _json(config.out / "scores.json", {s.variant.name: s.tables for s in scored})
     made: dict[str, list[str]] = {}
     if draw:
-        for variant, by_rung in scored:
+        for one in scored:
+            variant = one.variant
             result = built["sets"][variant.name]
-            drawn = plots.draw(variant.folder, variant.name, result, variant.questions, by_rung)
+            drawn = plots.draw(variant.folder, variant.name, result, variant.questions, one.answers)
             base = variant.folder.relative_to(config.out)
             made[variant.name] = [(base / name).as_posix() for name in drawn]
     text = report.render(built, made)

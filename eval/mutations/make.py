@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import venv
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from eval.mutations.mutate import KINDS, Mutation, mutations
 PACKAGES = (
     "boltons==25.0.0",
     "more-itertools==10.7.0",
-    "packaging==25.0",
+    "sortedcontainers==2.4.0",
     "h11==0.16.0",
     "toolz==1.0.0",
     "cachetools==6.1.0",
@@ -67,6 +69,10 @@ def _package(package: str, args: argparse.Namespace, tmp: Path) -> None:
     tree = _fetch(package, tmp)
     python = _environment(package, tmp)
     clean, passed = _test(tree, python)
+    known = re.findall(r"^(?:FAILED|ERROR) (\S+)", clean, re.MULTILINE)
+    deselect = [f"--deselect={test}" for test in known]
+    if known and not passed:
+        clean, passed = _test(tree, python, *deselect)
     if not passed:
         sys.stderr.write(f"{package}: its own tests fail unchanged, left out\n{clean[-600:]}\n")
         return
@@ -79,7 +85,9 @@ def _package(package: str, args: argparse.Namespace, tmp: Path) -> None:
             break
         if f"{file}:{mutation.function}" in used:
             continue
-        case = _case(package, tree, python, file=file, mutation=mutation, args=args, number=made)
+        case = _case(
+            package, tree, python, file=file, mutation=mutation, args=args, number=made, deselect=deselect
+        )
         if case:
             used.add(f"{file}:{mutation.function}")
             made += 1
@@ -108,10 +116,21 @@ def _environment(package: str, tmp: Path) -> Path:
     return python
 
 
-def _test(tree: Path, python: Path) -> tuple[str, bool]:
+def _test(tree: Path, python: Path, *options: str) -> tuple[str, bool]:
     """What the package's tests print, and whether all passed."""
     source = tree / "src" if (tree / "src").is_dir() else tree
-    argv = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no", "-W", "ignore"]
+    argv = [
+        str(python),
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--color=no",
+        "-W",
+        "ignore",
+        *options,
+    ]
     env = {
         "PYTHONPATH": str(source),
         "PATH": "/usr/bin:/bin",
@@ -148,12 +167,13 @@ def _case(
     mutation: Mutation,
     args: argparse.Namespace,
     number: int,
+    deselect: Sequence[str],
 ) -> Case | None:
     """Run the tests with the fault in; a case when some fail and the run is of a usual size."""
     original = (tree / file).read_bytes()
     (tree / file).write_bytes(mutation.apply(original))
     try:
-        log, passed = _test(tree, python)
+        log, passed = _test(tree, python, *deselect)
         failed = log.count("\nFAILED ")
         if passed or failed == 0 or "error" in log.splitlines()[-1] or log.count("\n") > LOG_LINES:
             return None

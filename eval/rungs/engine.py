@@ -142,10 +142,10 @@ class EngineRung:
         decisive = 0
         for ref in item["source_refs"]:
             first, last = int(ref["line_start"]), int(ref["line_end"])
-            found = self.documents.of(ref.get("path", ""), first, last)
+            found = self.documents.of(ref.get("path", ""), first, last, ref.get("record_ids", ()))
             docs.update(dict.fromkeys(found))
             decisive = decisive or len(docs)
-            if self.material.lane is not Lane.RECORDS:
+            if self.material.lane in {Lane.FILES, Lane.LOGS}:
                 lines += [LineSpan(doc, first, last) for doc in found]
         return Piece(
             docs=tuple(docs),
@@ -165,13 +165,17 @@ class EngineRung:
 
     def _candidate(self, outcome: Outcome, candidate: Candidate) -> tuple[str, ...]:
         chunk = outcome.chunks[candidate.chunk]
-        return self.documents.of(outcome.corpus.files[chunk.file].path, chunk.line_start, chunk.line_end)
+        file = outcome.corpus.files[chunk.file]
+        items = file.derived.items[chunk.first_item : chunk.last_item + 1] if file.derived else ()
+        records = [item.record_id for item in items]
+        return self.documents.of(file.path, chunk.line_start, chunk.line_end, records)
 
 
 class DocumentIds:
     """From a path and lines of the engine's input to document ids of the golden set.
 
-    The records file that was written for a group holds one record a line, so lines name records.
+    The records file that was written for a group holds one record a line, so lines name records; in an
+    export the engine names the messages itself.
     """
 
     def __init__(self, material: Material) -> None:
@@ -181,8 +185,10 @@ class DocumentIds:
             with material.path.open(encoding="utf-8") as lines:
                 self.records = [str(json.loads(line)["id"]) for line in lines]
 
-    def of(self, path: str, first: int, last: int) -> tuple[str, ...]:
-        """The documents that lines `first..last` of `path` belong to."""
+    def of(self, path: str, first: int, last: int, records: Sequence[str]) -> tuple[str, ...]:
+        """The documents that lines `first..last` of `path` belong to; `records` as the engine names them."""
+        if self.material.lane is Lane.EXPORT:
+            return tuple(dict.fromkeys(records))
         if self.material.lane is Lane.RECORDS:
             return tuple(self.records[first - 1 : last])
         if self.material.single:

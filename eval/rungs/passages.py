@@ -52,7 +52,7 @@ def answer(qid: str, order: Sequence[Passage], lane: Lane) -> Answer:
         Piece(
             docs=(p.doc,),
             tokens=count,
-            lines=() if lane is Lane.RECORDS else (LineSpan(p.doc, p.first, p.last),),
+            lines=() if lane in {Lane.RECORDS, Lane.EXPORT} else (LineSpan(p.doc, p.first, p.last),),
         )
         for p, count in zip(kept, counts, strict=True)
     )
