@@ -16,7 +16,7 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
 from agentloop.index.symbols import SymbolParser
 from agentloop.loop import ChatModel, LoopResult, explore
 from agentloop.pack import Pack
-from agentloop.request import CompressRequest, InputRole, Mode, TaskType
+from agentloop.request import CompressRequest, Mode, TaskType
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.sources import discover
 from agentloop.tasks.evidence import task_evidence
@@ -26,6 +26,7 @@ from agentloop.tasks.patch.evidence import patch_evidence
 from agentloop.tasks.patch.propose import propose
 from agentloop.types import Chunk, Corpus, Ranking
 from agentloop.verify import verify_released
+from agentloop.warm import Warm, primary
 
 Progress = Callable[[Stage, float], None]
 """Called at the start of each stage with the share of the request that is done, 0..1."""
@@ -46,6 +47,7 @@ class Environment:
     progress: Progress = no_progress
     stdin: BinaryIO | None = None
     job_id: str | None = None
+    warm: Warm | None = None  # discovery, chunks and index of these inputs, made earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,15 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     corpus = await job.stage(
         Stage.DISCOVERY,
         0.0,
-        lambda: narrowed(discover(request, env.caps, env.policy, ledger, stdin=env.stdin), request, ledger),
+        lambda: narrowed(_discovered(job), request, ledger),
     )
-    chunks = await job.stage(
-        Stage.CHUNKING, 0.2, lambda: _primary(corpus, chunk_corpus(corpus, ledger, env.caps))
+    warm = env.warm if env.warm is not None and env.warm.corpus is corpus else None
+    chunks = (
+        warm.chunks
+        if warm is not None
+        else await job.stage(
+            Stage.CHUNKING, 0.2, lambda: primary(corpus, chunk_corpus(corpus, ledger, env.caps))
+        )
     )
     looped: LoopResult | None = None
     if request.task_params.mode is Mode.COMPLETION:
@@ -118,7 +125,9 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
         session = await job.stage(
             Stage.INDEXING,
             0.3,
-            lambda: RetrievalSession(corpus, chunks, request, ledger, env.caps, parser),
+            lambda: RetrievalSession(
+                corpus, chunks, request, ledger, env.caps, parser, None if warm is None else warm.index
+            ),
         )
         await job.stage(Stage.RETRIEVAL, 0.5, session.first_pass)
         if request.task_params.mode is Mode.AGENTIC:
@@ -167,10 +176,14 @@ async def _patch(job: _Run, evidence: TaskEvidence, corpus: Corpus, parser: Symb
     return patch_evidence(evidence, proposed, corpus, request, env.policy, job.ledger)
 
 
-def _primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:
-    """The chunks that may become evidence: baselines are compared with, never cited."""
-    baselines = {i.input_id for i in corpus.inputs if i.role is InputRole.BASELINE}
-    return [c for c in chunks if corpus.files[c.file].input_id not in baselines] if baselines else chunks
+def _discovered(job: _Run) -> Corpus:
+    """The corpus of the request: the one that was kept, told to the ledger, or a new one."""
+    request, env, ledger = job.request, job.env, job.ledger
+    if env.warm is None:
+        return discover(request, env.caps, env.policy, ledger, stdin=env.stdin)
+    env.warm.check_declared(request)
+    env.warm.tell(ledger)
+    return env.warm.corpus
 
 
 async def _explore(job: _Run, session: RetrievalSession, corpus: Corpus) -> LoopResult:

@@ -48,11 +48,17 @@ class Retrieved:
 class Retriever:
     """The strategies over one corpus. Safe to call again and again; nothing is remembered but caches."""
 
-    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk], parser: SymbolParser) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        chunks: Sequence[Chunk],
+        parser: SymbolParser,
+        index: LexicalIndex | None = None,
+    ) -> None:
         self._corpus = corpus
         self._chunks = chunks
         self.where = ChunkMap(chunks)
-        self.index = LexicalIndex(corpus, chunks)
+        self.index = index or LexicalIndex(corpus, chunks)
         self.text = lru_cache(maxsize=4096)(lambda number: corpus.text(chunks[number]))
         self._paths = frames.PathIndex(corpus)
         self._definitions = DefinitionFinder(corpus, chunks, self.where, parser)

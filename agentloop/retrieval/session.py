@@ -8,12 +8,14 @@ from agentloop import tokens
 from agentloop.budget import Ledger
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
+from agentloop.index.lexical import LexicalIndex
+from agentloop.index import words
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import CompressRequest, Strategy
 from agentloop.retrieval import question, snippet
 from agentloop.retrieval.dedup import collapse
 from agentloop.retrieval.focus import span_of, symbol_for
-from agentloop.retrieval.fusion import fuse
+from agentloop.retrieval.merge import Searched, merge
 from agentloop.retrieval.near import near_hits
 from agentloop.retrieval.rerank import term_set
 from agentloop.retrieval.retriever import Retrieved, Retriever
@@ -24,8 +26,6 @@ TOP = 8
 MAX_CANDIDATES = 300
 FOCUSED = 16
 """Candidates whose files are parsed to find the definition that they are about."""
-SEARCH_WEIGHT = 0.5
-"""A search of the loop against the first pass, in the fusion of both."""
 _LOOP = (Strategy.BM25, Strategy.RIPGREP)
 
 
@@ -40,8 +40,9 @@ class RetrievalSession:
         ledger: Ledger,
         caps: Caps,
         parser: SymbolParser,
+        index: LexicalIndex | None = None,
     ) -> None:
-        """Build the index.
+        """Build the index, unless one over these very chunks is given.
 
         Raises:
             AgentloopError: INDEX_BUILD_FAILED.
@@ -51,7 +52,7 @@ class RetrievalSession:
         self._request = request
         self._ledger = ledger
         self._parser = parser
-        self.retriever = Retriever(corpus, chunks, parser)
+        self.retriever = Retriever(corpus, chunks, parser, index)
         self._first: Retrieved | None = None
         self._searches: list[Retrieved] = []
         ledger.add(Stage.INDEXING, chunks=len(chunks))
@@ -126,12 +127,17 @@ class RetrievalSession:
         """The first pass, and what the loop's searches found in it or beside it."""
         if not self._searches:
             return list(first.scored)
-        lists = {"first": (1.0, [n for n, _ in first.scored])}
-        for place, found in enumerate(self._searches):
-            lists[f"search {place}"] = (SEARCH_WEIGHT, [n for n, _ in found.scored[:TOP]])
-        fused = fuse(lists)
-        top = max(fused.values(), default=1.0)
-        return sorted(((n, score / top) for n, score in fused.items()), key=lambda pair: (-pair[1], pair[0]))
+        index = self.retriever.index
+        asked = frozenset(term for word in words.words(first.question.text) for term in words.terms(word))
+        merged = merge(
+            [n for n, _ in first.scored],
+            [Searched(frozenset(f.question.terms), [n for n, _ in f.scored[:TOP]]) for f in self._searches],
+            asked,
+            lambda number: frozenset(term_set(self.retriever.text(number))),
+            lambda word: index.idf(index.df(word)) if index.df(word) else 0.0,
+        )
+        top = max(merged.values(), default=1.0)
+        return sorted(((n, score / top) for n, score in merged.items()), key=lambda pair: (-pair[1], pair[0]))
 
     def _within_budget(self, order: Sequence[int]) -> tuple[list[int], int]:
         budget = self._request.constraints.retrieved_chunk_budget

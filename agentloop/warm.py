@@ -1,0 +1,192 @@
+"""The stages that don't depend on the question (discovery, chunks, index), kept for the next request.
+
+`build` makes them, or makes them anew from an earlier build: a file whose identity is the same is not
+read again, and only changed files are chunked again. The outcome is the same as without an earlier
+build, byte for byte. What is kept lives in memory, in a process of its own namespace and inputs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from agentloop.budget import Ledger
+from agentloop.chunking import chunk_corpus
+from agentloop.clock import Clock
+from agentloop.config import Caps, Policy
+from agentloop.errors import Stage, WarningCode
+from agentloop.index.lexical import LexicalIndex
+from agentloop.request import CompressRequest, InputRole
+from agentloop.sources import discover
+from agentloop.sources.report import check_declared
+from agentloop.sources.snapshot import Snapshot, identity, take
+from agentloop.sources.uri import absolute_path
+from agentloop.types import Chunk, Corpus, FileKind, Memory, SourceFile
+
+ENTRIES_PER_FILE = 5  # as discovery's walk: entries looked at for each file that may be read
+
+Progress = Callable[[Stage, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """Corpus, chunks (those that may become evidence) and their index, with what making them told.
+
+    `layers` names what was taken over from the earlier build: `file_hash`, `chunks`, `index`.
+    """
+
+    corpus: Corpus
+    chunks: list[Chunk]
+    index: LexicalIndex
+    warnings: tuple[tuple[WarningCode, str, Stage], ...]
+    counters: dict[str, dict[str, int]]
+    snapshot: Snapshot | None
+    layers: tuple[str, ...] = ()
+
+    def tell(self, ledger: Ledger) -> None:
+        """Put the warnings and counters of the kept stages into a request's ledger."""
+        for warning in self.warnings:
+            ledger.warn(*warning)
+        for stage, counters in self.counters.items():
+            ledger.add(Stage(stage), **counters)
+
+    def check_declared(self, request: CompressRequest) -> None:
+        """Compare the hashes that a request declares.
+
+        Raises:
+            AgentloopError: INPUT_HASH_MISMATCH.
+        """
+        for ref, info in zip(request.input_refs, self.corpus.inputs, strict=True):
+            check_declared(ref, info.input_id, info.content_hash)
+
+    def keepable(self, policy: Policy) -> bool:
+        """Whether it may outlive its request: held in memory whole, and no records unless policy says so."""
+        return self.snapshot is not None and all(
+            isinstance(file.content, Memory) and (file.kind is not FileKind.RECORDS or policy.cache_records)
+            for file in self.corpus.files
+        )
+
+
+def primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:
+    """The chunks that may become evidence: baselines are compared with, never cited."""
+    baselines = {i.input_id for i in corpus.inputs if i.role is InputRole.BASELINE}
+    return [c for c in chunks if corpus.files[c.file].input_id not in baselines] if baselines else chunks
+
+
+def current(kept: Warm, request: CompressRequest, caps: Caps) -> bool:
+    """Whether the inputs are what they were, by their identities alone."""
+    if kept.snapshot is None:
+        return False
+    found = _snapshot(request, caps, _skipped(kept.corpus))
+    return found is not None and kept.snapshot.same_as(found)
+
+
+def build(
+    request: CompressRequest,
+    caps: Caps,
+    policy: Policy,
+    clock: Clock,
+    *,
+    kept: Warm | None = None,
+    progress: Progress = lambda stage, done: None,
+) -> Warm:
+    """Discover, chunk and index the inputs of a request, reusing what an earlier build still has right.
+
+    Declared hashes are not compared here: see `Warm.check_declared`.
+
+    Raises:
+        AgentloopError: as discovery and indexing.
+    """
+    ledger = Ledger(clock)
+    progress(Stage.DISCOVERY, 0.0)
+    # Before reading: what changes while we read differs from this, and is seen next time.
+    snapshot = _snapshot(request, caps, _skipped(kept.corpus) if kept else frozenset())
+    undeclared = request.model_copy(
+        update={
+            "input_refs": tuple(ref.model_copy(update={"content_hash": None}) for ref in request.input_refs)
+        }
+    )
+    corpus = discover(undeclared, caps, policy, ledger, known=_Known(kept) if kept else None)
+    layers = ["file_hash"] if kept else []
+    progress(Stage.CHUNKING, 0.2)
+    chunks, reused = _chunks(corpus, ledger, caps, kept)
+    layers += ["chunks"] if reused else []
+    progress(Stage.INDEXING, 0.3)
+    chosen = primary(corpus, chunks)
+    return Warm(
+        corpus=corpus,
+        chunks=chosen,
+        index=LexicalIndex(corpus, chosen),
+        warnings=tuple(ledger.warnings),
+        counters=ledger.counters,
+        snapshot=None if snapshot is None else snapshot.without(_skipped(corpus)),
+        layers=tuple(layers),
+    )
+
+
+def _roots(request: CompressRequest) -> list[str]:
+    return [absolute_path(ref.uri, "input") for ref in request.input_refs]
+
+
+def _snapshot(request: CompressRequest, caps: Caps, skip: frozenset[str]) -> Snapshot | None:
+    return take(_roots(request), skip, caps.max_files * ENTRIES_PER_FILE)
+
+
+def _skipped(corpus: Corpus) -> frozenset[str]:
+    """Absolute paths of the folders that discovery did not enter; git's own folder is looked at apart."""
+    roots = {info.input_id: info.root for info in corpus.inputs}
+    return frozenset(
+        f"{roots[left.input_id]}/{left.path}"
+        for left in corpus.excluded
+        if left.is_dir and os.path.basename(left.path) != ".git"
+    )
+
+
+class _Known:
+    """Files of an earlier build, by absolute path and identity."""
+
+    def __init__(self, kept: Warm) -> None:
+        roots = {info.input_id: (info.root, info.is_dir) for info in kept.corpus.inputs}
+        self._snapshot = kept.snapshot
+        self._files: dict[tuple[str, str], tuple[str, SourceFile]] = {}
+        for file in kept.corpus.files:
+            if file.derived is not None:
+                continue  # its extractor may have notes and allowances: it is read again
+            root, is_dir = roots[file.input_id]
+            place = f"{root}/{file.path}" if is_dir else root
+            self._files[file.input_id, file.path] = (place, file)
+
+    def __call__(self, input_id: str, path: str, status: os.stat_result) -> SourceFile | None:
+        """The file as it was read earlier, when its identity says that it is the same."""
+        found = self._files.get((input_id, path))
+        if found is None or self._snapshot is None:
+            return None
+        place, file = found
+        return file if self._snapshot.steady(place, identity(status)) else None
+
+
+def _chunks(corpus: Corpus, ledger: Ledger, caps: Caps, kept: Warm | None) -> tuple[list[Chunk], bool]:
+    """Chunks of all files, and whether some were taken over. A build that warned is chunked anew, whole."""
+    warned = kept is not None and any(stage is Stage.CHUNKING for _, _, stage in kept.warnings)
+    if kept is None or warned or any(info.role is InputRole.BASELINE for info in corpus.inputs):
+        return chunk_corpus(corpus, ledger, caps), False
+    old = {id(file.content): file.index for file in kept.corpus.files}
+    by_file: dict[int, list[Chunk]] = {}
+    for chunk in kept.chunks:
+        by_file.setdefault(chunk.file, []).append(chunk)
+    found: list[Chunk] = []
+    for file, before in _with_earlier(corpus, old):
+        if before is None:
+            found += chunk_corpus(replace(corpus, files=(file,)), ledger, caps)
+        elif before == file.index:
+            found += by_file.get(before, [])
+        else:
+            found += [replace(chunk, file=file.index) for chunk in by_file.get(before, [])]
+    return found, True
+
+
+def _with_earlier(corpus: Corpus, old: dict[int, int]) -> Iterator[tuple[SourceFile, int | None]]:
+    """Each file with its index in the earlier build, None when it was read anew."""
+    for file in corpus.files:
+        yield file, old.get(id(file.content))
