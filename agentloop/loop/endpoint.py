@@ -80,6 +80,7 @@ class EndpointModel:
         Raises:
             ModelError: the endpoint gave no usable reply; the message holds no body text.
         """
+        importlib.import_module("openai")  # a second that must not count as the endpoint's
         async with asyncio.timeout(timeout):
             if not self._wire:
                 await self.probe(timeout)

@@ -100,6 +100,21 @@ def trickles(part: bytes, seconds: float) -> Step:
     return step
 
 
+def streams(part: bytes, count: int) -> Step:
+    """Answer 200 with `part` so many times, not held in one piece."""
+
+    async def step(request: web.Request, asked: dict[str, Any]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "application/json"})
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            for _ in range(count):
+                await response.write(part)
+            await response.write_eof()
+        return response
+
+    return step
+
+
 async def hangs(request: web.Request, asked: dict[str, Any]) -> web.StreamResponse:
     """Never answer: wait until the client leaves."""
     await asyncio.Event().wait()
