@@ -60,7 +60,7 @@ _MODIFIERS = (
     r"(?:(?:public|private|protected|internal|static|final|abstract|sealed|synchronized|native|default|virtual|"
     r"override|async|partial|readonly|unsafe|extern|open|data|inline|case|implicit|lazy|suspend|operator|inner|"
     r"companion|annotation|value|tailrec|infix|actual|expect|enum(?=[ \t]++class)|strictfp|transient|volatile|"
-    r"fileprivate|mutating|required|convenience|indirect|weak|new|external|late|covariant|factory|base|mixin"
+    r"fileprivate|mutating|required|convenience|indirect|weak|new(?=[ \t]++[\w<>\[\]]++[ \t]++\w)|external|late|covariant|factory|base|mixin"
     r"(?=[ \t]++class)|@\w++)[ \t]++)*+"
 )
 _JVM = (

@@ -33,7 +33,8 @@ KINDS = [
 PARTS = st.sampled_from(
     [
         b"\n", b"\r\n", b"\r", b"\n\n", b"\xe2\x80\xa8", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc3",
-        "ż".encode(), "漢字".encode() * 60, b"def f(x):\n    return x\n", b"class A:\n", b"@dec\n", b"# Title\n",
+        "ż".encode(), "漢字".encode() * 60, b"def f(x):\n    return x\n", b"class A:\n", b"@dec\n",
+        b"# Title\n",
         b"## B\n\n",
         b"Title\n=====\n", b"=====\nTitle\n=====\n", b".. _label:\n\n", b"```\n", b"| a | b |\n" * 4,
         b"+--+\n|  |\n+--+\n", b"==  ==\na   b\n==  ==\n", b"diff --git a/x b/x\n",
@@ -42,7 +43,8 @@ PARTS = st.sampled_from(
         b"#include <a.h>\n",
         b"int f(int a) {\n}\n", b"x" * 700, b"word " * 200, b"a;" * 4000, b"\n" * 900, b"---\n",
         b"from a import (\n",
-        b"2024-01-01 00:00:00 ERROR x\n", b"Traceback (most recent call last):\n", b"  File \"a.py\", line 1\n",
+        b"2024-01-01 00:00:00 ERROR x\n", b"Traceback (most recent call last):\n",
+        b"  File \"a.py\", line 1\n",
     ]
 )  # fmt: skip
 FILES = st.one_of(st.binary(max_size=400), st.lists(PARTS, max_size=40).map(b"".join))

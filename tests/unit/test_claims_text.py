@@ -71,7 +71,9 @@ def test_a_message_has_date_speaker_and_record_id(tmp_path: Path) -> None:
         {"id": "t3", "speaker": "Ola", "timestamp": "2024-03-01T10:02:00", "text": "Thanks, lunch?"},
     ]
     lines = "\n".join(json.dumps(turn) for turn in turns) + "\n"
-    pack = PackCase(tmp_path, {"chat.jsonl": lines}, "What should the kiln degrees be set to?", kind="records").pack()
+    pack = PackCase(
+        tmp_path, {"chat.jsonl": lines}, "What should the kiln degrees be set to?", kind="records"
+    ).pack()
     item = pack["payload"]["evidence"][0]
     assert "900 degrees" in item["claim"]
     assert "2024-03-01" in item["claim"]
