@@ -10,7 +10,7 @@ characters is found as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agentloop.redact_controls import INVISIBLE, neutralise, visible
@@ -58,11 +58,12 @@ class Redactor:
 
     def clean(self, text: str) -> Cleaned:
         """`text` without secrets and control characters. Lone surrogates stay: they are file names."""
-        shown, flags = visible(text)
+        masked, count = _mask(text, self._spans(text) + self._copies(text))
+        shown, flags = visible(masked)
         if instruction_like(text):
             flags = (*flags, "instruction_like")
-        masked, count = _mask(shown, self._spans(shown) + self._copies(shown))
-        return Cleaned(masked, count, flags)
+        again, more = _mask(shown, self._spans(shown)) if shown != masked else (shown, 0)
+        return Cleaned(again, count + more, flags)
 
     def mask(self, text: str) -> str:
         """`text` with its secrets masked and everything else as it is."""
@@ -73,9 +74,9 @@ class Redactor:
         return bool(self._spans(text) or self._copies(text))
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        found = secret_spans(text)
+        found = _seen_through(text, secret_spans)
         if self.phi:
-            found += phi_spans(text)
+            found += _seen_through(text, phi_spans)
         return [(start, end) for start, end in found if text[start:end].strip(_AROUND_MASK) != _BARE_MASK]
 
     def _copies(self, text: str) -> list[tuple[int, int]]:
@@ -106,6 +107,16 @@ _BARE_MASK = MASK.strip("[]")
 _AROUND_MASK = "[]()<>'\"`.,;: \n"
 
 
+def _seen_through(text: str, spans: Callable[[str], list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Spans in a text as it is, and as it reads without its invisible characters."""
+    found = spans(text)
+    if not text.isascii() and _HIDDEN.search(text):
+        places = [n for n, c in enumerate(text) if not _HIDDEN.match(c)]
+        bare = "".join(text[n] for n in places)
+        found += [(places[start], places[end - 1] + 1) for start, end in spans(bare)]
+    return found
+
+
 def _separates(char: str) -> bool:
     """Whether a character may split a secret without changing how it reads."""
     return char.isspace() or (not char.isascii() and _HIDDEN.match(char) is not None)
@@ -126,6 +137,8 @@ def _mask(text: str, spans: Iterable[tuple[int, int]]) -> tuple[str, int]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
             merged.append((start, end))
-    for start, end in reversed(merged):
-        text = text[:start] + MASK + text[end:]
-    return text, len(merged)
+    parts, at = [], 0
+    for start, end in merged:
+        parts += [text[at:start], MASK]
+        at = end
+    return "".join([*parts, text[at:]]), len(merged)

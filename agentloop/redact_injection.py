@@ -14,17 +14,17 @@ from agentloop.redact_controls import INVISIBLE
 
 _HIDDEN = re.compile(f"[{INVISIBLE}\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _FRAMES = re.compile(
-    r"<\s*/?\s*(?:untrusted|tool_?(?:result|response|output|call)|uploaded_?document|system|instructions?|assistant|"
+    r"<\s{0,4}/?\s{0,4}(?:untrusted|tool_?(?:result|response|output|call)|uploaded_?document|system|instructions?|assistant|"
     r"function_(?:result|call)s?|document_?(?:content)?s?|retrieved|context|user_?(?:input|query)|search_results?)"
-    r"[\w:-]*\s*/?>|"
+    r"[\w:-]{0,60}\s{0,4}/?>|"
     r"<\|?(?:im_start|im_end|im_sep|eot_id|start_header_id|end_header_id|start_of_turn|end_of_turn|system|user|"
     r"assistant|tool)\|?>|\[/?INST\]|<</?SYS>>|"
-    r"[<\-=]{3,}\s*/?(?:END|BEGIN|START)[ _](?:OF[ _])?"
-    r"(?:UNTRUSTED|TRUSTED|SYSTEM|USER|TOOL|CONTEXT|INSTRUCTIONS?)[\w _]*",
+    r"[<\-=]{3}\s{0,4}/?(?:END|BEGIN|START)[ _](?:OF[ _])?"
+    r"(?:UNTRUSTED|TRUSTED|SYSTEM|USER|TOOL|CONTEXT|INSTRUCTIONS?)[\w _]{0,60}",
     re.IGNORECASE,
 )
 _SYSTEM_LINE = re.compile(
-    r"^\W*(?:SYSTEM|ASSISTANT|DEVELOPER|System|Assistant)\s*(?:PROMPT|MESSAGE|NOTE|OVERRIDE|prompt|message)?\s*:",
+    r"^\W{0,12}(?:SYSTEM|ASSISTANT|DEVELOPER|System|Assistant)\s*(?:PROMPT|MESSAGE|NOTE|OVERRIDE|prompt|message)?\s{0,4}:",
     re.MULTILINE,
 )
 _ORDERS = re.compile(

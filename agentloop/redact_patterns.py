@@ -11,7 +11,7 @@ from typing import Any
 
 # Prefilter: text without any of these holds no secret that the detectors know.
 _SUSPECT = re.compile(
-    r"://[^\s/@]*:[^\s@]*@|-----BEGIN|-----END|passw|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|"
+    r"://[^\s/@:]{0,256}:|-----BEGIN|-----END|passw|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|"
     r"private[_-]?key|credential|authorization|bearer|basic |cookie|signature|"
     r"AKIA|ASIA|ABIA|ACCA|AIza|gh[opsur]_|github_pat_|glpat-|eyJ|xox[abeoprs]-|sk[_-]|rk_live|pk_live|whsec_|SG\.|npm_|"
     r"pypi-|hooks\.slack|AccountKey|sig=|dckr_pat_|hf_|ya29\.|[A-Za-z0-9+/=_-]{24}",
@@ -21,21 +21,18 @@ _VALUE_STOP = r"\s\"'`,;<>(){}\[\]"
 # Each pattern's group 1 is the secret; the surroundings stay readable.
 _PATTERNS = (
     # user:password@host in any URL
-    re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s:/@\"']{0,256}:([^\s@\"']{1,512})@", re.IGNORECASE),
+    re.compile(r"://[^\s:/@\"']{0,256}+:([^\s\"'/]{1,256})@"),
     # tokens with a fixed form
-    re.compile(r"\b(gh[opsur]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[\w-]{16,})"),
-    re.compile(r"\b((?:sk|rk|pk)[_-](?:live|test|proj|ant|or)[\w-]*[_-][A-Za-z0-9_-]{8,}|sk-[A-Za-z0-9_-]{20,}|whsec_\w{16,})"),
+    re.compile(r"\b(gh[opsur]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[\w-]{16,255})"),
+    re.compile(r"(?<![\w-])((?:sk|rk|pk)[_-](?:live|test|proj|ant|or)[\w-]{0,40}[_-][A-Za-z0-9_-]{8,}|"
+               r"sk-[A-Za-z0-9_-]{20,}|whsec_\w{16,})"),
     re.compile(r"\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})\b"),
-    re.compile(r"\b(AIza[\w-]{30,45}|ya29\.[\w-]{20,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|dckr_pat_[\w-]{20,}|"
-               r"pypi-[\w-]{40,}|SG\.[\w-]{16,}\.[\w-]{16,}|xox[abeoprs]-[\w-]{10,})"),
-    re.compile(r"\b(eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?)"),
+    re.compile(r"(?<![\w-])(AIza[\w-]{30,45}|ya29\.[\w-]{20,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|"
+               r"dckr_pat_[\w-]{20,}|pypi-[\w-]{40,}|SG\.[\w-]{16,}\.[\w-]{16,}|xox[abeoprs]-[\w-]{10,})"),
+    re.compile(r"(?<![\w-])(eyJ[\w-]{8,}+\.[\w-]{4,}+(?:\.[\w-]*+)?)"),
     re.compile(r"hooks\.slack\.com/services/([\w/]{16,})"),
     # Authorization: Bearer …, Basic …
     re.compile(r"\b(?:bearer|basic)\s+([\w.~+/=-]{12,})", re.IGNORECASE),
-    # PEM, also when only a part of the block is there
-    re.compile(r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-               r"(?:.*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|"
-               r"(?:\s*(?:\d+\.\d+ )?[A-Za-z0-9+/=:, -]{16,})*))", re.DOTALL),
     # key = value, key: value, --key value; the value must look like one
     re.compile(
         r"(?:pass(?:wd|word|phrase)?|pwd|secret|api[_-]?key|access[_-]?key(?:[_-]?id)?|account[_-]?key|auth[_-]?token|"
@@ -46,14 +43,19 @@ _PATTERNS = (
     re.compile(r"(?<!\w)--?(?:password|passwd|secret|token|api-key)[= ]"
                rf"([^{_VALUE_STOP}-][^{_VALUE_STOP}]{{5,256}})", re.IGNORECASE),
 )  # fmt: skip
+_KNOWN_FORMS = 7  # so many patterns match nothing but a secret
 _ASSIGNMENT = len(_PATTERNS) - 2  # from here on, a value has to look like a secret
 # Some literal part of every form that the library's detectors know: it is loaded for these only.
 _LIBRARY_FORMS = re.compile(
     r"AKC|AP[\dA-Z]|A3T|AKIA|ABIA|ACCA|ASIA|aws|AccountKey|gh[a-z]_|gl[a-z]+-|GR1348941|eyJ|-us\d|_authToken|sk-|"
     r"pypi-|SG\.|xox|hooks\.slack|sq0csp|_live_|\d{8,10}:[\w-]{35}|(?:AC|SK)[a-z0-9]{32}|[MNO][\w-]{23,25}\.|"
-    r"ibm|iam|cos|hmac",
+    r"(?:ibm|iam|cos|hmac)[_-]",
     re.IGNORECASE,
 )
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_REST = re.compile(r"(?:\s{0,4}[A-Za-z0-9+/=]{16,}+)*")
+WINDOW, OVERLAP = 1200, 400  # characters that the library's detectors see at a time
 _RUN = re.compile(r"[A-Za-z0-9+/=]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F]+|0x[0-9a-fA-F]+")
 _WORDS = re.compile(r"[a-z]{3,}")
@@ -71,10 +73,22 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
     found = [
         span for n, pattern in enumerate(_PATTERNS) for span in _matches(pattern, text, n >= _ASSIGNMENT)
     ]
+    found += _private_keys(text)
     found += [m.span() for m in _RUN.finditer(text) if _random(m.group())]
     if _LIBRARY_FORMS.search(text):
         found += _by_library(text)
     return found
+
+
+def _private_keys(text: str) -> Iterator[tuple[int, int]]:
+    """PEM blocks as a whole; of one whose end is missing, the lines of base64 that follow."""
+    at, ended = 0, True
+    while begin := _BEGIN.search(text, at):
+        end = _END.search(text, begin.end()) if ended else None
+        ended = end is not None
+        rest = end or _REST.match(text, begin.end())
+        at = rest.end() if rest else begin.end()
+        yield begin.start(), at
 
 
 def _matches(pattern: re.Pattern[str], text: str, guess: bool) -> Iterator[tuple[int, int]]:
@@ -148,14 +162,19 @@ def _detectors() -> tuple[Any, ...]:
 
 
 def _by_library(text: str) -> list[tuple[int, int]]:
-    found = []
-    for detector in _detectors():
-        for value in sorted({str(v) for v in detector.analyze_string(text) if v}):
-            start = text.find(value)
-            while start >= 0:
-                found.append((start, start + len(value)))
-                start = text.find(value, start + len(value))
-    return found
+    """Spans that the library's detectors find. They see short windows: some of them are not linear."""
+    found = set()
+    for at in range(0, len(text), WINDOW - OVERLAP):
+        window = text[at : at + WINDOW]
+        if not _LIBRARY_FORMS.search(window):
+            continue
+        for detector in _detectors():
+            for value in detector.analyze_string(window):
+                start = window.find(value) if value else -1
+                while start >= 0:
+                    found.add((at + start, at + start + len(value)))
+                    start = window.find(value, start + len(value))
+    return sorted(found)
 
 
 _PHI = (
@@ -179,4 +198,4 @@ def phi_spans(text: str) -> list[tuple[int, int]]:
 
 def known_form(text: str) -> bool:
     """Whether a text holds a secret by a form that nothing else has: for paths, which must stay exact."""
-    return any(pattern.search(text) for pattern in _PATTERNS[:6])
+    return any(pattern.search(text) for pattern in _PATTERNS[:_KNOWN_FORMS])
