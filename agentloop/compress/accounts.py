@@ -27,6 +27,7 @@ from agentloop.request import CompressRequest
 from agentloop.types import Corpus, Ranking
 
 MAX_QUERY_TOKENS = 200  # the echoed question; an eighth of the budget where that is less
+LEAST_QUERY_TOKENS = 16
 MAX_WARNING_TOKENS = 90
 MAX_LIKE_WARNINGS = 2  # warnings of one code and stage that are told in full
 PROVENANCE_TOKENS = 300  # DESIGN: provenance is at most so large
@@ -52,7 +53,7 @@ class Loop:
 
 def query_echo(request: CompressRequest, redactor: Redactor) -> str:
     """The question, cleaned and bounded."""
-    most = min(MAX_QUERY_TOKENS, max(16, request.constraints.final_evidence_pack_budget // 8))
+    most = min(MAX_QUERY_TOKENS, max(LEAST_QUERY_TOKENS, request.constraints.final_evidence_pack_budget // 8))
     return clip_tokens(redactor.clean(request.question.strip()).text, most)
 
 

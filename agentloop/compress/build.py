@@ -12,7 +12,7 @@ from agentloop.budget import Ledger
 from agentloop.compress import accounts
 from agentloop.compress.coverage import coverage, coverage_artifact
 from agentloop.compress.fit import Envelope, Fitted, fit
-from agentloop.compress.items import Prepared, prepare
+from agentloop.compress.items import Prepared, clip_tokens, prepare
 from agentloop.compress.refs import digest, source_ref
 from agentloop.compress.wording import MAX_RUN
 from agentloop.config import Policy
@@ -76,13 +76,15 @@ def build_pack(
     loop = accounts.Loop.of(looped)
     protected = corpus.classification.protected
 
-    def envelope(items: int, examples: int, trimmed: int) -> Envelope:
-        warnings = list(ledger.warnings)
+    query = accounts.query_echo(request, redactor)
+
+    def envelope(items: int, examples: int, *, bare: bool) -> Envelope:
+        warnings, trimmed = list(ledger.warnings), len(kept) - items
         if trimmed:
             warnings.append((WarningCode.EVIDENCE_TRIMMED, _trimmed(trimmed, request), Stage.COMPRESSION))
         return Envelope(
             request=request,
-            query=accounts.query_echo(request, redactor),
+            query=clip_tokens(query, accounts.LEAST_QUERY_TOKENS) if bare else query,
             scope=accounts.scope(request, corpus),
             retrieval=accounts.retrieval(ranking, request, loop, len(kept)),
             coverage=coverage(corpus, policy, examples),

@@ -8,9 +8,9 @@ be rich (longer claims, more refs), the rest are lean, so that a small budget st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from agentloop import tokens
 from agentloop.compress.accounts import PROVENANCE_TOKENS
@@ -45,6 +45,7 @@ RICH_ITEMS = 3  # so many of the first items may be rich from the start, where t
 RICH_FROM = 3000  # below, breadth is worth more than depth
 RICH_SHARE = 4  # and they take no more than a quarter of the room beyond their lean form
 LEAN_REFS = 1
+LEAST_CLAIM = 16
 RICH_REFS = 3
 MAX_EXAMPLES = 12
 FIRST_EXAMPLES = 3
@@ -95,12 +96,16 @@ class Fitted:
         return content
 
 
-Frame = Callable[[int, int, int], Envelope]
-"""The envelope for so many items, examples a reason, and trimmed items."""
+class Frame(Protocol):
+    """Makes the envelope for so many items and examples a reason; `bare` cuts the echoed question short."""
+
+    def __call__(self, items: int, examples: int, *, bare: bool) -> Envelope:
+        """The envelope."""
+        ...
 
 
 def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, corpus: Corpus) -> Fitted:
-    """The largest pack within the budgets.
+    """The largest pack within the budgets; never an empty one where there is evidence.
 
     Raises:
         AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED; `details.least` is the
@@ -110,28 +115,31 @@ def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, co
     per_item = constraints.per_chunk_compression_budget
     lean = [shape(p, n, LEAN_CLAIM_TOKENS, LEAN_REFS, per_item) for n, p in enumerate(prepared, 1)]
     _check_items(lean, per_item)
-    items = _choose(prepared, lean, limit - _overhead(frame, len(prepared)), per_item)
-    while True:
-        fitted = _with_examples(items, len(prepared), frame, limit, corpus)
+    room = limit - _payload([], frame, FIRST_EXAMPLES).payload.budget.final_pack_tokens
+    items = _choose(prepared, lean, room, per_item)
+    while items or not prepared:
+        fitted = _with_examples(items, frame, limit, corpus)
         if fitted is not None:
-            return fitted
-        last = len(items) - 1
-        if last < 0 or (last == 0 and items[0] == lean[0]):
+            return _counted(fitted, len(prepared))
+        if not items:
             break
-        items = items[:last] if items[last] == lean[last] else [*items[:last], lean[last]]
-    least = _least(prepared, frame, per_item)
-    if least <= limit and prepared:
-        smallest = [shape(prepared[0], 1, 16, 1, per_item)]
-        fitted = _with_examples(smallest, len(prepared), frame, limit, corpus)
-        if fitted is not None:
-            return fitted
-    extra = 0 if code is ErrorCode.EVIDENCE_PACK_OVER_BUDGET else PROVENANCE_TOKENS + RESPONSE_OVERHEAD_TOKENS
+        items = items[:-1] if items[-1] == lean[len(items) - 1] else [*items[:-1], lean[len(items) - 1]]
+    smallest = _payload([shape(p, 1, LEAST_CLAIM, 1, per_item) for p in prepared[:1]], frame, 0, bare=True)
+    least = smallest.payload.budget.final_pack_tokens
+    if least <= limit:
+        return _counted(smallest, len(prepared))
+    if code is ErrorCode.REMOTE_CONTEXT_BUDGET_EXCEEDED:
+        least += PROVENANCE_TOKENS + RESPONSE_OVERHEAD_TOKENS
     raise AgentloopError(
         code,
-        f"{name} is too small for one evidence item: it needs at least {least + extra} tokens.",
+        f"{name} is too small for one evidence item: it needs at least {least} tokens.",
         Stage.COMPRESSION,
-        {"budget": name, "least": least + extra},
+        {"budget": name, "least": least},
     )
+
+
+def _counted(fitted: Fitted, prepared: int) -> Fitted:
+    return replace(fitted, trimmed=prepared - len(fitted.payload.evidence))
 
 
 def _limit(constraints: Constraints) -> tuple[int, ErrorCode, str]:
@@ -153,11 +161,6 @@ def _check_items(lean: Sequence[EvidenceItem], per_item: int) -> None:
             Stage.COMPRESSION,
             {"budget": "per_chunk_compression_budget", "least": max(over)},
         )
-
-
-def _overhead(frame: Frame, items: int) -> int:
-    """Tokens of the envelope with a few examples."""
-    return _payload([], 0, frame, FIRST_EXAMPLES, max(0, items - 1)).payload.budget.final_pack_tokens
 
 
 def _choose(
@@ -191,20 +194,25 @@ def _choose(
     return items
 
 
-def _with_examples(
-    items: Sequence[EvidenceItem], total: int, frame: Frame, limit: int, corpus: Corpus
-) -> Fitted | None:
+def _with_examples(items: Sequence[EvidenceItem], frame: Frame, limit: int, corpus: Corpus) -> Fitted | None:
     """The pack with as many examples as leave it within the limit, or None where even none do."""
-    high = min(MAX_EXAMPLES, most_examples(corpus))
-    for examples in range(high, -1, -1):
-        fitted = _payload(items, total - len(items), frame, examples, total - len(items))
-        if fitted.payload.budget.final_pack_tokens <= limit:
-            return fitted
-    return None
+    best = _payload(items, frame, 0)
+    if best.payload.budget.final_pack_tokens > limit:
+        return None
+    low, high = 0, min(MAX_EXAMPLES, most_examples(corpus))
+    while low < high:
+        middle = (low + high + 1) // 2
+        tried = _payload(items, frame, middle)
+        if tried.payload.budget.final_pack_tokens <= limit:
+            low, best = middle, tried
+        else:
+            high = middle - 1
+    return best
 
 
-def _payload(items: Sequence[EvidenceItem], trimmed: int, frame: Frame, examples: int, warned: int) -> Fitted:
-    around = frame(len(items), examples, warned)
+def _payload(items: Sequence[EvidenceItem], frame: Frame, examples: int, *, bare: bool = False) -> Fitted:
+    """A payload of these items; `trimmed` is not counted yet."""
+    around = frame(len(items), examples, bare=bare)
     account = BudgetAccount(
         retrieved_chunk_tokens=around.retrieved_tokens,
         compressed_tokens=sum(item.tokens for item in items),
@@ -224,14 +232,7 @@ def _payload(items: Sequence[EvidenceItem], trimmed: int, frame: Frame, examples
         details=around.details,
         answer=around.answer,
     )
-    fitted = Fitted(SCHEMA_NAMES[around.request.task_type], payload, around.quality, trimmed)
+    fitted = Fitted(SCHEMA_NAMES[around.request.task_type], payload, around.quality, 0)
     counted = final_pack_tokens(fitted.content())
     budget = account.model_copy(update={"final_pack_tokens": counted})
-    return Fitted(fitted.schema_name, payload.model_copy(update={"budget": budget}), around.quality, trimmed)
-
-
-def _least(prepared: Sequence[Prepared], frame: Frame, per_item: int) -> int:
-    """Tokens of the smallest pack: one lean item with a short claim, or none where there is no evidence."""
-    items = [shape(prepared[0], 1, 16, 1, per_item)] if prepared else []
-    trimmed = max(0, len(prepared) - 1)
-    return _payload(items, trimmed, frame, 0, trimmed).payload.budget.final_pack_tokens
+    return replace(fitted, payload=payload.model_copy(update={"budget": budget}))

@@ -132,7 +132,8 @@ def test_a_secret_in_a_path_is_recognised_by_form_only() -> None:
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "unit",
-    ["a", "A1b", "://x:", "://x:a@", "password=", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "ab@", "=", " ",
+    ["a", "A1b", "://x:", "://x:a@", "password=", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "ab@", "=",
+     " ",
      "eyJ", "eyJ-", "sk-live-", "<", "< ", "SYSTEM", "\n", "ignore all ", "1-2-", "SG.", "\u200b",
      "Bearer "],
 )  # fmt: skip
