@@ -74,10 +74,12 @@ class Found:
 class Reranker:
     """Scores the chunks of one corpus. Holds what of the corpus does not depend on the question."""
 
-    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk], text_of: Callable[[int], str]) -> None:
+    def __init__(
+        self, corpus: Corpus, chunks: Sequence[Chunk], terms_of: Callable[[int], frozenset[str]]
+    ) -> None:
         self._corpus = corpus
         self._chunks = chunks
-        self._text_of = text_of
+        self._terms_of = terms_of
         self._paths = frozenset(file.path for file in corpus.files)
         self._mixed = any(file.kind is FileKind.CODE for file in corpus.files)
         self._defining = frozenset(chunk.file for chunk in chunks if chunk.name)
@@ -96,12 +98,15 @@ class Reranker:
         leaders = sorted(base, key=lambda unit: (-base[unit], unit))
         covered = {unit: self._covered(units[unit], query) for unit in leaders[:COVERED_UNITS]}
         scored: list[tuple[int, float]] = []
+        penalties: dict[int, float] = {}
         for unit, members in units.items():
             file = self._corpus.files[self._chunks[members[0]].file]
             score = base[unit] + COVERAGE * covered.get(unit, 0.0) + self._bonus(members, found)
             if file.kind is not FileKind.RECORDS:
                 score += STEM * self._stem(file, query)
-            score *= self.penalty(file, question)
+            if file.index not in penalties:
+                penalties[file.index] = self.penalty(file, question)
+            score *= penalties[file.index]
             keep = SATURATION if file.kind is FileKind.CODE else _LOG_SATURATION
             best = local[members[0]] or 1.0
             for place, number in enumerate(members):
@@ -168,7 +173,7 @@ class Reranker:
         """Share of the question that the best chunks of a unit hold together."""
         held: set[str] = set()
         for number in members[:COVERED_CHUNKS]:
-            held |= term_set(self._text_of(number))
+            held |= self._terms_of(number)
         return query.share(held)
 
     @staticmethod
@@ -192,14 +197,18 @@ class Reranker:
         return held / total
 
 
-def term_set(text: str) -> set[str]:
+def term_set(text: str) -> frozenset[str]:
     """The index terms of a text, as a set: words in lower case, and parts of camelCase."""
-    found: set[str] = set()
+    if text.isascii():
+        found = set(_ASCII_WORD.findall(text.lower()))
+        found.update(_CAMEL.of(text.encode("ascii")).lower().split())
+        return frozenset(found)
+    found = set()
     for word in words.words(text):
         found.update(words.terms(word))
         if not word.islower() and word.isascii():
             found.update(part.lower() for part in words.parts(word))
-    return found
+    return frozenset(found)
 
 
 def _inside(word: str, name: str) -> bool:
@@ -208,6 +217,8 @@ def _inside(word: str, name: str) -> bool:
     return len(word) >= 3 and head in name
 
 
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_CAMEL = words.CamelParts()
 _VOWELS = frozenset("aeiou")
 
 

@@ -16,7 +16,7 @@ from agentloop.retrieval.chunkmap import ChunkMap
 from agentloop.retrieval.definitions import DefinitionFinder, Linked
 from agentloop.retrieval.fusion import fuse, ranks
 from agentloop.retrieval.question import Question
-from agentloop.retrieval.rerank import Found, Reranker
+from agentloop.retrieval.rerank import Found, Reranker, term_set
 from agentloop.retrieval.terms import Query, build
 from agentloop.types import Chunk, ChunkType, Corpus, FileKind
 
@@ -62,7 +62,8 @@ class Retriever:
         self.text = lru_cache(maxsize=4096)(lambda number: corpus.text(chunks[number]))
         self._paths = frames.PathIndex(corpus)
         self._definitions = DefinitionFinder(corpus, chunks, self.where, parser)
-        self._reranker = Reranker(corpus, chunks, self.text)
+        self.terms = lru_cache(maxsize=8192)(lambda number: term_set(self.text(number)))
+        self._reranker = Reranker(corpus, chunks, self.terms)
         self.languages = _languages(corpus, chunks)
 
     def retrieve(

@@ -17,13 +17,12 @@ from agentloop.retrieval.dedup import collapse
 from agentloop.retrieval.focus import span_of, symbol_for
 from agentloop.retrieval.merge import Searched, merge
 from agentloop.retrieval.near import near_hits
-from agentloop.retrieval.rerank import term_set
 from agentloop.retrieval.retriever import Retrieved, Retriever
 from agentloop.types import Candidate, Chunk, Corpus, FileKind, Passage, Ranking, ReadResult, SearchResult
 
 TOP = 8
 """Passages of one search."""
-MAX_CANDIDATES = 300
+MAX_CANDIDATES = 200
 FOCUSED = 16
 """Candidates whose files are parsed to find the definition that they are about."""
 _LOOP = (Strategy.BM25, Strategy.RIPGREP)
@@ -133,7 +132,7 @@ class RetrievalSession:
             [n for n, _ in first.scored],
             [Searched(frozenset(f.question.terms), [n for n, _ in f.scored[:TOP]]) for f in self._searches],
             asked,
-            lambda number: frozenset(term_set(self.retriever.text(number))),
+            self.retriever.terms,
             lambda word: index.idf(index.df(word)) if index.df(word) else 0.0,
         )
         top = max(merged.values(), default=1.0)
@@ -159,7 +158,7 @@ class RetrievalSession:
         return kept, spent
 
     def _candidate(self, number: int, score: float, by_list: dict[str, int], first: Retrieved) -> Candidate:
-        held = term_set(self.retriever.text(number))
+        held = self.retriever.terms(number)
         terms = tuple(a.word for a in first.query.asked if not a.forms.isdisjoint(held))
         by_list = dict(by_list)
         for found in self._searches:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 SNIPPET_CHARS = 320
 READ_CHARS = 6_000
+_HEAD = 4
+_LONG_HEAD = 6
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -31,16 +33,21 @@ def centred(text: str, wanted: Sequence[str]) -> tuple[int, int]:
 
 
 def _places(text: str, wanted: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Start, end and which wanted word, for words of the text that begin with one (or equal a short one)."""
-    heads = [w.lower() for w in wanted if w]
+    """Start, end and which wanted word, for words of the text that share a head with one (or equal a short one)."""
+    heads: dict[str, int] = {}
+    for kind, word in enumerate(wanted):
+        heads.setdefault(_head(word.lower()), kind)
     found = []
-    for match in _WORD.finditer(text):
-        word = match.group().lower()
-        for kind, head in enumerate(heads):
-            if word == head or (len(head) > 3 and head[: max(4, len(head) - 3)] in word):
-                found.append((match.start(), match.end(), kind))
-                break
+    for match in _WORD.finditer(text.lower()):
+        kind = heads.get(_head(match.group()), -1)
+        if kind >= 0:
+            found.append((match.start(), match.end(), kind))
     return found
+
+
+def _head(word: str) -> str:
+    """What inflected forms share: all but the last three letters, four at least."""
+    return word if len(word) <= _HEAD else word[: max(_HEAD, len(word) - 3)][:_LONG_HEAD]
 
 
 def _trim(text: str, start: int) -> tuple[int, int]:

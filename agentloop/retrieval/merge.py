@@ -1,0 +1,84 @@
+"""One ranking out of the first pass and the loop's searches.
+
+A search is trusted as far as what it adds to the question comes from passages that ranked high: a bridge
+from the best passage is worth more than one from the tenth. What no passage explains is the model's own
+wording, which gets a trust of its own. The figures behind the constants are in docs/retrieval.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+K = 2
+"""Sharper than the 60 of rank fusion over many lists: a hop's answer is at the top of its search or nowhere."""
+SEARCH_WEIGHT = 2.0
+FALL = 0.5
+"""The n-th passage of a ranking is worth 1 / (1 + FALL * (n - 1)) to what is asked because of it."""
+OWN_WORDS = 0.8
+AGAIN = 0.3
+"""What a place in a second ranking adds to the best one."""
+SOURCES = 20
+EXPLAINING = 5
+DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A search of the loop: its content words and the chunks it found, best first."""
+
+    words: frozenset[str]
+    chunks: Sequence[int]
+
+
+def merge(
+    first: Sequence[int],
+    searches: Sequence[Searched],
+    asked: frozenset[str],
+    terms_of: Callable[[int], frozenset[str]],
+    weight_of: Callable[[str], float],
+) -> dict[int, float]:
+    """Scores of all chunks found.
+
+    Args:
+        first: the first pass, best first.
+        asked: the question's words, function words included.
+        terms_of: the index terms of a chunk.
+        weight_of: how telling a word is; 0 for one that the corpus lacks.
+    """
+    scores = {chunk: 1.0 / (K + rank) for rank, chunk in enumerate(first, 1)}
+    for search, trust in zip(searches, trusts(first, searches, asked, terms_of, weight_of), strict=True):
+        for rank, chunk in enumerate(search.chunks[:DEPTH], 1):
+            value = SEARCH_WEIGHT * trust / (K + rank)
+            known = scores.get(chunk, 0.0)
+            scores[chunk] = max(known, value) + AGAIN * min(known, value)
+    return scores
+
+
+def trusts(
+    first: Sequence[int],
+    searches: Sequence[Searched],
+    asked: frozenset[str],
+    terms_of: Callable[[int], frozenset[str]],
+    weight_of: Callable[[str], float],
+) -> list[float]:
+    """How far each search is trusted, 0..1, in order; a search may build on those before it."""
+    worth = {chunk: 1.0 / (1.0 + FALL * place) for place, chunk in enumerate(first[:SOURCES])}
+    found: list[float] = []
+    for search in searches:
+        added = {word: weight_of(word) for word in sorted(search.words - asked)}
+        total = sum(added.values())
+        trust = OWN_WORDS
+        if total > 0:
+            share, value = max(
+                (
+                    (round(sum(w for word, w in added.items() if word in terms_of(chunk)) / total, 6), value)
+                    for chunk, value in worth.items()
+                ),
+                default=(0.0, 0.0),
+            )
+            trust = share * value + (1.0 - share) * OWN_WORDS
+        found.append(trust)
+        for place, chunk in enumerate(search.chunks[:EXPLAINING]):
+            worth[chunk] = max(worth.get(chunk, 0.0), trust / (1.0 + FALL * place))
+    return found
