@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentloop import packcache
+from agentloop.cache import Cache, FileCache, NoCache
 from agentloop.clock import Clock
 from agentloop.config import Caps, Policy
+from agentloop.entities import entities
 from agentloop.errors import AgentloopError, Stage
 from agentloop.request import Classification, CompressRequest, parse_request
 from agentloop.rundir import RunDir, RunDirError, read_json, to_bytes
+from agentloop.warm import Warm, build
 
 if TYPE_CHECKING:
     from agentloop.loop import ChatModel
 
 Execution = tuple[dict[str, Any], dict[str, bytes], dict[str, Any]]
 """The released pack, the local artifacts by file name, and the run's metadata."""
+
+Progress = Callable[[Stage, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a warm host gives its worker: the stages before the question, and which were not made anew."""
+
+    warm: Warm | None = None
+    layers: tuple[str, ...] = ()
+
+
+NOTHING = Kept()
 
 
 def policy_to_json(policy: Policy) -> dict[str, Any]:
@@ -98,12 +116,30 @@ class JobSpec:
         except (KeyError, TypeError, ValueError, AgentloopError) as exc:
             raise RunDirError(f"job_spec.json or input_manifest.json is malformed: {exc}") from exc
 
-    async def execute(self, clock: Clock, progress: Callable[[Stage, float], None]) -> Execution:
-        """Run the pipeline.
+    def cache(self) -> Cache:
+        """The cache of this job, which may be none."""
+        return FileCache(Path(self.cache_dir), self.cache_bytes) if self.cache_dir else NoCache()
+
+    async def execute(self, clock: Clock, progress: Progress, kept: Kept = NOTHING) -> Execution:
+        """Give the pack: from the cache, or by the pipeline.
 
         Raises:
             AgentloopError: no pack can be made.
         """
+        began = clock.monotonic()
+        warm = kept.warm or await asyncio.to_thread(self._warm, clock, progress)
+        key = ""
+        if warm is not None:
+            warm.check_declared(self.request)
+            key = self._key(warm)
+            found = packcache.load(self.cache(), key) if key else None
+            if found is not None:
+                return _from_cache(found, self.job_id, clock, began)
+        return await self._run(clock, progress, kept, warm, key)
+
+    async def _run(
+        self, clock: Clock, progress: Progress, kept: Kept, warm: Warm | None, key: str
+    ) -> Execution:
         from agentloop.pipeline import Environment, run
         from agentloop.sources import build_manifest
 
@@ -115,11 +151,39 @@ class JobSpec:
                 clock=clock,
                 progress=progress,
                 job_id=self.job_id,
+                warm=warm,
             )
             outcome = await run(self.request, env)
         manifest = build_manifest(outcome.corpus)
-        artifacts = {**outcome.artifacts, "manifest.json": to_bytes(manifest)}
-        return outcome.released, artifacts, {"stages": dict(outcome.ledger.seconds)}
+        artifacts = {
+            **outcome.artifacts,
+            "manifest.json": to_bytes(manifest),
+            **entities(outcome, manifest["manifest_id"]),
+        }
+        if key:
+            packcache.store(self.cache(), key, outcome.released, artifacts)
+        status = ("partial" if kept.layers else "miss") if self.cache_dir else "bypass"
+        metadata = {
+            "stages": {stage: round(spent, 3) for stage, spent in outcome.ledger.seconds.items()},
+            "counters": outcome.ledger.counters,
+            "cache": {"status": status, "layers": list(kept.layers) if self.cache_dir else []},
+        }
+        return outcome.released, artifacts, metadata
+
+    def _warm(self, clock: Clock, progress: Progress) -> Warm | None:
+        """The stages before the question, made here; None where narrowing makes the whole of them a waste."""
+        params = self.request.task_params
+        if params.paths or params.languages or not self.cache_dir:
+            return None
+        return build(self.request, self.caps, self.policy, clock, progress=progress)
+
+    def _key(self, warm: Warm) -> str:
+        """The key of this job's pack, told to the cache with the state of its inputs; empty: not cached."""
+        if not self.cache_dir or not warm.keepable(self.policy):
+            return ""
+        corpus = packcache.corpus_id(warm.corpus)
+        packcache.remember_inputs(self.cache(), self.request, self.policy, self.caps, warm)
+        return packcache.pack_key(self.request, corpus, self.policy, self.caps, self.model_profile)
 
     @contextlib.contextmanager
     def _model(self) -> Iterator[ChatModel | None]:
@@ -135,3 +199,20 @@ class JobSpec:
 
         with open_model(self.model_profile, home=Path(self.home), record=None) as model:
             yield model
+
+
+def _from_cache(found: packcache.Stored, job_id: str, clock: Clock, began: float) -> Execution:
+    """A kept pack as this job's: its provenance tells this job, and that it came from the cache."""
+    layers = ["file_hash", "manifest", "chunks", "index", "retrieval", "rerank", "evidence_pack"]
+    seconds = round(clock.monotonic() - began, 3)
+    provenance = {
+        **found.released["provenance"],
+        "created": clock.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "seconds": seconds,
+        "job_id": job_id,
+        "cache": {"evidence_pack": "hit"},
+    }
+    provenance.pop("stages", None)
+    released = {**found.released, "provenance": provenance}
+    metadata = {"stages": {}, "counters": {}, "cache": {"status": "hit", "layers": layers}}
+    return released, found.artifacts, metadata

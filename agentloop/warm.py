@@ -78,7 +78,7 @@ def current(kept: Warm, request: CompressRequest, caps: Caps) -> bool:
     """Whether the inputs are what they were, by their identities alone."""
     if kept.snapshot is None:
         return False
-    found = _snapshot(request, caps, _skipped(kept.corpus))
+    found = _snapshot(request, caps, skipped(kept.corpus))
     return found is not None and kept.snapshot.same_as(found)
 
 
@@ -101,7 +101,7 @@ def build(
     ledger = Ledger(clock)
     progress(Stage.DISCOVERY, 0.0)
     # Before reading: what changes while we read differs from this, and is seen next time.
-    snapshot = _snapshot(request, caps, _skipped(kept.corpus) if kept else frozenset())
+    snapshot = _snapshot(request, caps, skipped(kept.corpus) if kept else frozenset())
     undeclared = request.model_copy(
         update={
             "input_refs": tuple(ref.model_copy(update={"content_hash": None}) for ref in request.input_refs)
@@ -120,7 +120,7 @@ def build(
         index=LexicalIndex(corpus, chosen),
         warnings=tuple(ledger.warnings),
         counters=ledger.counters,
-        snapshot=None if snapshot is None else snapshot.without(_skipped(corpus)),
+        snapshot=None if snapshot is None else snapshot.without(skipped(corpus)),
         layers=tuple(layers),
     )
 
@@ -133,7 +133,7 @@ def _snapshot(request: CompressRequest, caps: Caps, skip: frozenset[str]) -> Sna
     return take(_roots(request), skip, caps.max_files * ENTRIES_PER_FILE)
 
 
-def _skipped(corpus: Corpus) -> frozenset[str]:
+def skipped(corpus: Corpus) -> frozenset[str]:
     """Absolute paths of the folders that discovery did not enter; git's own folder is looked at apart."""
     roots = {info.input_id: info.root for info in corpus.inputs}
     return frozenset(

@@ -23,7 +23,7 @@ from typing import IO, Any
 from agentloop import __version__
 from agentloop.clock import Clock, SystemClock
 from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.jobspec import JobSpec
+from agentloop.jobspec import NOTHING, JobSpec, Kept
 from agentloop.rundir import Attempt, RunDir, RunDirError, to_bytes
 
 HEARTBEAT_SECONDS = 2.0
@@ -43,10 +43,11 @@ class Pulse:
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def start(self) -> None:
+    def start(self, *, announce: bool = True) -> None:
         """Open the event log, beat once, and go on beating in a thread."""
         self._events = (self.attempt.path / "events.jsonl").open("ab", buffering=0)
-        self.event("started")
+        if announce:
+            self.event("started")
         self.beat()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
@@ -126,7 +127,7 @@ def error_json(exc: BaseException, job_id: str) -> dict[str, Any]:
     return value
 
 
-def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None) -> int:
+def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None, kept: Kept = NOTHING) -> int:
     """Run an attempt in this process and publish its outcome. Returns the exit status."""
     clock = clock or SystemClock()
     attempt = run_dir.attempt(label)
@@ -143,7 +144,7 @@ def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None) -> int:
     pulse.start()
     began = clock.monotonic()
     try:
-        released, artifacts, metadata = asyncio.run(spec.execute(clock, pulse.progress))
+        released, artifacts, metadata = asyncio.run(spec.execute(clock, pulse.progress, kept))
         status = EXIT_RESULT
     except Exception as exc:  # noqa: BLE001 - the process boundary: whatever fails becomes error.json
         if not isinstance(exc, AgentloopError):

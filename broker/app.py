@@ -82,7 +82,7 @@ def announce(home: Path, url: str) -> None:
 def backends_of(settings: Settings) -> dict[str, Backend]:
     """The backends that the settings ask for; the local one is always there."""
     limits = LocalLimits(settings.worker_memory_mb, settings.worker_file_mb)
-    found: dict[str, Backend] = {"local": LocalBackend(settings.worker_count, limits)}
+    found: dict[str, Backend] = {"local": LocalBackend(settings.worker_count, limits, settings.warm_hosts)}
     if settings.backend == "slurm":
         from broker.backends.slurm import SlurmBackend
 

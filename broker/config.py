@@ -65,6 +65,9 @@ class Settings:
     workers: int = _setting("BROKER_WORKERS", "local jobs at once; 0: one a core", 0)
     worker_memory_mb: int = _setting("BROKER_WORKER_MEMORY_MB", "address space of a local worker", 8192)
     worker_file_mb: int = _setting("BROKER_WORKER_FILE_MB", "largest file that a worker may write", 2048)
+    warm_hosts: int = _setting(
+        "BROKER_WARM_HOSTS", "sets of inputs kept read and indexed in memory between jobs; 0: none", 4
+    )
     max_queued: int = _setting("BROKER_MAX_QUEUED", "unfinished jobs of all namespaces; above: 429", 50_000)
     max_queued_per_namespace: int = _setting(
         "BROKER_MAX_QUEUED_PER_NAMESPACE", "unfinished jobs of one namespace; above: 429", 20_000

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentloop import __version__
-from agentloop.cache import value_hash
+from agentloop import __version__, packcache
+from agentloop.cache import FileCache, value_hash
 from agentloop.clock import Clock
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.request import (
@@ -37,6 +37,11 @@ from broker.release import screen
 
 MAX_WAIT_SECONDS = 60.0
 MAX_PAGE = 200
+LOOKUP_LAYERS: dict[str, tuple[str, ...]] = {
+    "hit": ("manifest", "evidence_pack"),
+    "partial": ("manifest",),
+    "miss": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,10 +382,16 @@ class Service:
         request = parse_request(data)
         artifacts = await self._referenced(caller, request)
         rules = self._settings.rules(caller.namespace)
-        await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
+        allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
         if self._settings.cache == "off":
             return views.CacheLookup(status="bypass")
-        return views.CacheLookup(status="miss")
+        settings = self._settings
+        cache = FileCache(settings.home_path / "cache", settings.cache_max_mb << 20)
+        policy, model = settings.policy(caller.namespace), make_plan(request, settings).model_profile
+        found = await asyncio.to_thread(
+            packcache.look_up, cache, allowed.request, policy, settings.caps(), model
+        )
+        return views.CacheLookup(status=found, layers=LOOKUP_LAYERS[found])
 
     def capabilities(self, caller: Principal) -> views.Capabilities:
         """What this broker can do for the caller."""

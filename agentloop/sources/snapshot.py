@@ -55,7 +55,7 @@ class Snapshot:
 
 
 def take(roots: Sequence[str], skip: frozenset[str], limit: int) -> Snapshot | None:
-    """A snapshot of files and folders, no link followed; None above `limit` entries, or when one is unreadable.
+    """A snapshot of files and folders, no link followed; None above `limit` entries, or if one is unreadable.
 
     Args:
         roots: absolute paths.

@@ -57,6 +57,7 @@ class Run:
     resources: Resources
     submitted_at: float = 0.0
     backend_id: str = ""
+    affinity: str = ""  # runs with the same one work on the same inputs and may share what is kept of them
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.backends.base import BackendUnavailable, Run, RunState, RunUpdate
+from broker.backends.forking import kill_group
 from broker.planner import Tier
 
 START_SECONDS = 60.0  # imports on a loaded machine
@@ -48,8 +49,9 @@ class LocalBackend:
     tiers = frozenset({Tier.CPU})
     survives_broker = False
 
-    def __init__(self, workers: int, limits: LocalLimits) -> None:
+    def __init__(self, workers: int, limits: LocalLimits, warm_hosts: int) -> None:
         self._capacity = workers
+        self._warm_hosts = warm_hosts
         self._limits = limits
         self._live: dict[str, _Live] = {}
         self._process: asyncio.subprocess.Process | None = None
@@ -80,6 +82,7 @@ class LocalBackend:
             sys.executable,
             "-m",
             "broker.backends.zygote",
+            str(self._warm_hosts),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=_environment(),
@@ -93,6 +96,8 @@ class LocalBackend:
             self._hear(json.loads(line))
         await process.wait()
         for live in self._live.values():
+            if live.pid:
+                kill_group(live.pid)
             live.ended = True
             live.updates.put_nowait(RunUpdate(RunState.KILLED, reason="the local worker process ended"))
         if not self._closing:
@@ -142,6 +147,7 @@ class LocalBackend:
             "memory": self._limits.memory_mb * MIB,
             "file_size": self._limits.file_mb * MIB,
             "cpu_seconds": run.resources.seconds * run.resources.cpus,
+            "affinity": run.affinity if self._warm_hosts else "",
         }
         try:
             await self._tell({"op": "run", "order": order})

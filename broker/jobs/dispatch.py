@@ -197,6 +197,7 @@ class Dispatcher:
             resources=Resources(**resources) if resources else Resources(1, 0, 0, "", 0),
             submitted_at=job.updated_at,
             backend_id=job.backend_id,
+            affinity=self._prepare.affinity(job),
         )
 
     # --- one run ------------------------------------------------------------------------------------

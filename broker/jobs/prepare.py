@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from agentloop import packcache
 from agentloop.errors import AgentloopError
 from agentloop.jobspec import JobSpec
 from agentloop.request import CompressRequest, InputType
@@ -41,6 +42,13 @@ class Preparer:
 
     def _request(self, job: Job) -> CompressRequest:
         return CompressRequest.model_validate(dict(job.request))
+
+    def affinity(self, job: Job) -> str:
+        """What this job's inputs have in common with other jobs on them; empty where nothing may be kept."""
+        if self._settings.cache == "off" or job.attempt > 1:
+            return ""  # a second attempt trusts nothing that is kept
+        request, policy = self._request(job), self._settings.policy(job.namespace)
+        return packcache.affinity(request, policy, self._settings.caps())
 
     def write(self, job: Job) -> None:
         """Write the input documents and open the attempt.

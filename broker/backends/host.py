@@ -1,0 +1,106 @@
+"""A warm host: a process that keeps one set of inputs read, chunked and indexed, and forks workers.
+
+The kept stages live in the memory that its workers share, copy on write, so a second question on the
+same inputs starts at retrieval. Before each fork the inputs are looked at again; what changed is made
+anew. A host serves one namespace and one set of inputs, and never runs a question itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+from pathlib import Path
+
+from agentloop.clock import SystemClock
+from agentloop.jobspec import JobSpec, Kept
+from agentloop.rundir import RunDir
+from agentloop.warm import Warm, build, current
+from agentloop.worker import Pulse, run_attempt
+from broker.backends.forking import Order, close_inherited, fork_worker, kill_group, limit, reap
+from broker.backends.lines import Loop, Peer
+
+
+class Host:
+    """Takes orders from the zygote over one socket, one at a time."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._peer = Peer(descriptor, descriptor)
+        self._clock = SystemClock()
+        self._kept: Warm | None = None
+        self._workers: dict[int, str] = {}
+        self._waiting: list[Order] = []
+        self._alive = True
+
+    def run(self) -> None:
+        """Serve until the zygote closes the socket; then every worker's group is killed."""
+        loop = Loop(self._children)
+        loop.add(self._peer.reader, self._orders)
+        while self._alive:
+            loop.turn(0 if self._waiting else None)
+            if self._waiting and self._alive:
+                self._start(self._waiting.pop(0))
+        for pid in self._workers:
+            kill_group(pid)
+
+    def _orders(self) -> None:
+        messages = self._peer.hear()
+        if messages is None:
+            self._alive = False
+            return
+        for message in messages:
+            if message["op"] == "run":
+                self._waiting.append(Order(**message["order"]))
+            else:
+                self._waiting = [order for order in self._waiting if order.token != message["token"]]
+                self._peer.say(event="dropped", token=message["token"])
+
+    def _children(self) -> None:
+        for pid, code in reap():
+            token = self._workers.pop(pid, None)
+            if token is not None:
+                self._peer.say(event="exited", token=token, code=code)
+
+    def _start(self, order: Order) -> None:
+        kept = self._keep(order)
+
+        def run() -> int:
+            return run_attempt(RunDir(Path(order.run_dir)), order.label, kept=kept)
+
+        pid = fork_worker(order, run)
+        self._workers[pid] = order.token
+        self._peer.say(event="started", token=order.token, pid=pid)
+
+    def _keep(self, order: Order) -> Kept:
+        """The kept stages, right for the inputs as they are now, and what of them was not made anew."""
+        run_dir = RunDir(Path(order.run_dir))
+        pulse = Pulse(run_dir.attempt(order.label), self._clock)
+        try:
+            spec = JobSpec.load(run_dir)
+            if self._kept is not None and current(self._kept, spec.request, spec.caps):
+                return Kept(self._kept, ("file_hash", "manifest", "chunks", "index"))
+            pulse.start(announce=False)
+            warm = build(
+                spec.request, spec.caps, spec.policy, self._clock, kept=self._kept, progress=pulse.progress
+            )
+        except Exception:  # noqa: BLE001 - whatever it is, the worker meets it again and reports it
+            self._kept = None
+            return Kept()
+        finally:
+            pulse.stop()  # its thread is joined: a fork sees this thread only
+        self._kept = warm if warm.keepable(spec.policy) else None
+        gc.collect()
+        gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
+        return Kept(warm, warm.layers)
+
+
+def serve(descriptor: int, memory: int) -> int:
+    """The whole life of a host process; its exit status."""
+    os.setsid()
+    close_inherited(keep=descriptor)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    limit(resource.RLIMIT_AS, memory)
+    Host(descriptor).run()
+    return 0
