@@ -15,12 +15,13 @@ from agentloop.index.symbols import SymbolParser
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Symbol, Trait
 
 MAX_DEFINITIONS = 24  # a name with more definitions says nothing
-MAX_DEPTH = 5
-DECAY = 0.75  # of the weight with each call
+MAX_DEPTH = 8
+DECAY = 0.85  # of the weight with each call
 LEAST = 0.02  # reach below this weight is noise
 MENTION = 0.5  # weight of a name that is used but not called (a property, a callback, a class)
+_NAME = re.compile(r"[A-Za-z_]\w{2,80}")
 _WORD = re.compile(rb"[A-Za-z_]\w{2,80}")
-_COMMON_KINDS = frozenset({"class", "struct", "interface", "enum", "trait", "object"})
+CLASSES = frozenset({"class", "struct", "interface", "enum", "trait", "object"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -116,8 +117,15 @@ class CodeGraph:
         symbol, file = self.symbol(function), self.source(function)
         calls = self._parser.calls(file)
         words = set(_WORD.findall(file.content.read(symbol.byte_start, symbol.byte_end)))
-        if symbol.kind in _COMMON_KINDS:
-            yield from self._members(function, symbol)
+        if symbol.kind in CLASSES:
+            for method in self.methods(function):
+                name = self.symbol(method).name
+                if name in _CONSTRUCTORS or name == symbol.name:
+                    yield method, 1.0
+                elif name.startswith("__"):  # operators: used without being named
+                    yield method, MENTION
+            bases = self.bases(function)
+            yield from ((base, 1.0) for base in bases)
             return
         for word in sorted(words):
             name = word.decode()
@@ -128,14 +136,30 @@ class CodeGraph:
             weight = (1.0 if called else MENTION) / len(targets)
             yield from ((t, weight) for t in targets if t != function)
 
-    def _members(self, function: Function, owner: Symbol) -> Iterable[tuple[Function, float]]:
-        """A class reaches its constructor surely, its operators perhaps; its methods are called by name."""
-        for s in self.symbols(function.file):
-            if s.parent.rpartition(".")[2] == owner.name and owner.byte_start < s.byte_start < owner.byte_end:
-                if s.name in _CONSTRUCTORS or s.name == owner.name:
-                    yield Function(function.file, s.byte_start), 1.0
-                elif s.name.startswith("__"):
-                    yield Function(function.file, s.byte_start), MENTION
+    def methods(self, cls: Function) -> list[Function]:
+        """The methods that a class defines itself."""
+        owner = self.symbol(cls)
+        return [
+            Function(cls.file, s.byte_start)
+            for s in self.symbols(cls.file)
+            if s.parent.rpartition(".")[2] == owner.name and owner.byte_start < s.byte_start < owner.byte_end
+        ]
+
+    def bases(self, cls: Function) -> list[Function]:
+        """The classes that a class's head names, where each name has one definition."""
+        symbol, file = self.symbol(cls), self.source(cls)
+        found = []
+        for name in dict.fromkeys(_NAME.findall(symbol.signature.replace(symbol.name, "", 1))):
+            targets = [t for t in self.named(name, file) if self.symbol(t).kind in CLASSES and t != cls]
+            found += targets[:1]
+        return found
+
+    def body(self, function: Function) -> dict[Function, float]:
+        """What a class's own body names, its methods' bodies included: the fixtures of a test class."""
+        symbol, file = self.symbol(function), self.source(function)
+        words = set(_WORD.findall(file.content.read(symbol.byte_start, symbol.byte_end)))
+        named = {w.decode(): self.named(w.decode(), file) for w in sorted(words)}
+        return {t: MENTION / len(targets) for targets in named.values() for t in targets if t != function}
 
     def _in(self, file: int, name: str) -> list[Function]:
         return [Function(file, s.byte_start) for s in self.symbols(file) if s.name == name]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentloop.retrieval.frames import Frame, frames
 
 MAX_FAILURES = 200
 BODY_CHARS = 40_000  # of one failure: longer output is the program's own
 
+_PYTEST = re.compile(r"^_{3,} (?:ERROR at \w+ of )?(?P<name>\S.{0,300}?) _{3,}$")
 _HEADS = (
-    re.compile(r"^_{3,} (?:ERROR at \w+ of )?(?P<name>\S.{0,300}?) _{3,}$"),  # pytest
+    _PYTEST,
     re.compile(r"^(?:FAIL|ERROR): (?P<name>\w+) \((?P<scope>[\w.]{1,300})\)"),  # unittest
     re.compile(r"^\s*--- FAIL: (?P<name>[\w/#.-]{1,300}) \("),  # Go
     re.compile(r"^---- (?P<name>[\w:]{1,300}) stdout ----$"),  # cargo
@@ -106,10 +107,16 @@ def _sections(lines: list[str]) -> Iterator[tuple[str, str, int, int]]:
 
 def _failure(name: str, scope: str, lines: list[str], first: int, last: int) -> Failure:
     text = "\n".join(lines[first : last + 1])[:BODY_CHARS]
+    placed = frames(text)
+    if _PYTEST.match(lines[first]):
+        placed = _innermost_first(placed)
     assertion = [line.strip()[:300] for line in text.split("\n") if _ASSERTION.match(line)]
-    return Failure(
-        name, scope, first + 1, last + 1, tuple(assertion[:_CONTEXT_MANY]), tuple(frames(text)), text
-    )
+    return Failure(name, scope, first + 1, last + 1, tuple(assertion[:_CONTEXT_MANY]), tuple(placed), text)
+
+
+def _innermost_first(placed: list[Frame]) -> list[Frame]:
+    """pytest prints the innermost frame last."""
+    return [replace(frame, depth=depth) for depth, frame in enumerate(reversed(placed))]
 
 
 def _with_paths(found: list[Failure], lines: list[str]) -> list[Failure]:

@@ -15,16 +15,21 @@ from dataclasses import dataclass, field
 
 from agentloop.retrieval.frames import PathIndex
 from agentloop.tasks.codegraph import CodeGraph, Function
-from agentloop.tasks.debug.failures import Failure, bare_name
+from agentloop.tasks.debug.failures import Failure
+from agentloop.tasks.debug.spectrum import reach, spectrum
 from agentloop.types import Corpus, FileKind, SourceFile, Trait
 
 FRAME_WEIGHT = 0.7  # of the innermost project frame, beside Ochiai's 0..1
 FRAME_DECAY = 0.6  # with each frame outwards
+CALLEE = 0.35  # of a frame's weight goes to what it calls: a wrong value is often noticed by its caller
 ASSERTED = 0.25  # a name in the assertion itself
+TESTED = 0.3  # a name that the test's own name holds: test_divide, DivideTests
+PLAIN = 0.5  # what is no function (a class, a constant) holds less that can be wrong
 CHANGED = 1.5  # touched by a recent change: the strongest sign there is
 SUSPECT_PATH = 0.3  # the caller suspects the path: weighs, never blind
-MAX_TEST_FILES = 120
-_TEST = re.compile(r"(?:[tT]est|[sS]pec|should|it_)")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_RUNS = frozenset({"function", "method", "constructor", "property", "macro", "getter", "setter"})
+LEAST_NAME = 4  # characters: shorter names stand in every test's name
 _NAMES = re.compile(r"[A-Za-z_]\w{2,80}")
 
 
@@ -54,14 +59,14 @@ def suspects(
     """Functions of the project's own code, most suspicious first; tests are never suspects."""
     table: dict[Function, Suspect] = {}
     paths = PathIndex(corpus)
-    failing = _failing_tests(found, graph, paths, failing_tests)
-    for function in failing:
-        for reached, weight in graph.reach(function).items():
+    failing, passing = spectrum(found, failing_tests, corpus, graph)
+    for test in failing:
+        for reached, weight in reach(test, graph).items():
             suspect = table.setdefault(reached, Suspect(reached))
             suspect.failing += weight
             suspect.reached_by += 1
-    for function in _passing_tests(corpus, graph, failing):
-        for reached, weight in graph.reach(function).items():
+    for test in passing:
+        for reached, weight in reach(test, graph).items():
             if reached in table:
                 table[reached].passing += weight
     for suspect in table.values():
@@ -69,6 +74,10 @@ def suspects(
         suspect.score = suspect.failing / math.sqrt(max(1, len(failing)) * total) if total else 0.0
     _add_frames(found, table, graph, paths)
     _add_asserted(found, table, graph)
+    _add_tested(found, table, graph)
+    for suspect in table.values():
+        if graph.symbol(suspect.function).kind not in _RUNS:
+            suspect.score *= PLAIN
     for function, changes in (changed or {}).items():
         suspect = table.setdefault(function, Suspect(function))
         suspect.changes = changes
@@ -78,6 +87,12 @@ def suspects(
             suspect.score += SUSPECT_PATH
     own = [s for s in table.values() if is_project_code(graph.source(s.function))]
     return sorted(own, key=lambda s: (-round(s.score, 6), s.function))
+
+
+def specific(suspect: Suspect) -> float:
+    """1 for what only failing tests reach, half for what passing tests reach far more: a shared checker."""
+    total = suspect.failing + suspect.passing
+    return 0.5 + 0.5 * suspect.failing / total if total else 1.0
 
 
 def is_project_code(file: SourceFile) -> bool:
@@ -91,44 +106,6 @@ def is_project_code(file: SourceFile) -> bool:
         Trait.GENERATED,
         Trait.MINIFIED,
     }
-
-
-def _failing_tests(
-    found: Sequence[Failure], graph: CodeGraph, paths: PathIndex, named: Sequence[str]
-) -> list[Function]:
-    """The definitions of the failing tests, each once, in order."""
-    tests: dict[Function, None] = {}
-    for failure in found:
-        files = list(paths.match(failure.scope)) if failure.scope else []
-        files += [f for frame in failure.frames for f in paths.match(frame.path) if Trait.TEST in f.traits]
-        near = files[0] if files else None
-        for function in _owned(graph, failure.owner, failure.function, near):
-            tests.setdefault(function)
-    for name in named:
-        for function in _owned(graph, *bare_name(name), None):
-            tests.setdefault(function)
-    return list(tests)
-
-
-def _owned(graph: CodeGraph, owner: str, name: str, near: SourceFile | None) -> list[Function]:
-    """Definitions of a test's function, those in its class where one is."""
-    functions = graph.named(name, near) if name else []
-    inside = [f for f in functions if owner and graph.symbol(f).parent.rpartition(".")[2] == owner]
-    return inside or functions
-
-
-def _passing_tests(corpus: Corpus, graph: CodeGraph, failing: Sequence[Function]) -> list[Function]:
-    """Test functions that did not fail: of the failing tests' files first, then of other test files."""
-    failed = set(failing)
-    files = list(dict.fromkeys(f.file for f in failing))
-    files += [f.index for f in corpus.files if Trait.TEST in f.traits and f.kind is FileKind.CODE]
-    passing = []
-    for file in list(dict.fromkeys(files))[:MAX_TEST_FILES]:
-        for symbol in graph.symbols(file):
-            function = Function(file, symbol.byte_start)
-            if _TEST.match(symbol.name) and symbol.kind in ("function", "method") and function not in failed:
-                passing.append(function)
-    return passing
 
 
 def _add_frames(
@@ -147,10 +124,27 @@ def _add_frames(
                     continue
                 seen.add(function)
                 suspect = table.setdefault(function, Suspect(function))
-                suspect.score += FRAME_WEIGHT * FRAME_DECAY**depth / len(found)
+                suspect.score += specific(suspect) * FRAME_WEIGHT * FRAME_DECAY**depth / len(found)
                 best = suspect.frame_depth
                 suspect.frame_depth = depth if best is None else min(depth, best)
+                for callee, share in graph.callees(function):
+                    below = table.setdefault(callee, Suspect(callee))
+                    below.score += CALLEE * share * FRAME_WEIGHT * FRAME_DECAY**depth / len(found)
                 depth += 1
+
+
+def _add_tested(found: Sequence[Failure], table: dict[Function, Suspect], graph: CodeGraph) -> None:
+    """Functions that the names of the failing tests hold, word for word."""
+    tests = [f"_{'_'.join(_words(f'{f.owner} {f.function}'))}_" for f in found if f.function]
+    for suspect in table.values():
+        name = "_".join(_words(graph.symbol(suspect.function).name))
+        if len(name) >= LEAST_NAME and tests:
+            suspect.score += TESTED * sum(f"_{name}_" in test for test in tests) / len(tests)
+
+
+def _words(name: str) -> list[str]:
+    """The lower-case words of a name in camelCase or snake_case."""
+    return [word.lower() for word in _WORDS.findall(name)]
 
 
 def _add_asserted(found: Sequence[Failure], table: dict[Function, Suspect], graph: CodeGraph) -> None:
