@@ -51,9 +51,8 @@ def discover(
     """
     # all paths are judged before the first one is opened
     targets = [_target(ref, f"in{n}", policy) for n, ref in enumerate(request.input_refs, 1)]
-    job = _Discovery(
-        caps, policy, Allowance(caps.max_files, caps.max_total_bytes, caps.max_record_chars), progress
-    )
+    allowance = Allowance(caps.max_files, caps.max_total_bytes, caps.max_record_chars)
+    job = _Discovery(caps, policy, allowance, progress, known=known)
     for number, (ref, target) in enumerate(zip(request.input_refs, targets, strict=True), 1):
         if target is None:
             job.add_stdin(ref, f"in{number}", stdin)

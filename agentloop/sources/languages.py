@@ -120,7 +120,7 @@ def _words(text: str) -> frozenset[str]:
 BINARY_SUFFIXES = _words("""
     png jpg jpeg jpe gif bmp ico icns tif tiff webp avif heic heif psd xcf raw cr2 nef dng jxl mp3 mp4
     m4a m4v mov avi mkv webm wav flac ogg oga ogv opus aac wma wmv flv aiff mid ttf otf woff woff2 eot
-    pfb zip tar 7z rar jar war ear whl egg apk aab ipa deb rpm dmg iso cab msi nupkg crx xpi bz2 lz lz4
+    pfb zip tar 7z rar jar war ear whl egg apk aab ipa deb rpm dmg iso cab msi nupkg crx xpi lz lz4
     lzma tgz tbz tbz2 txz exe dll so dylib a o ko pdb class pyc pyo pyd wasm dex rlib rmeta sqlite
     sqlite3 db db3 mdb parquet avro orc arrow feather npy npz pkl pickle h5 hdf5 rds rdata onnx pt pth
     ckpt safetensors gguf tflite gmo doc xls xlsx xlsb ppt pptx odt ods odp epub mobi ps eps glb fbx

@@ -9,7 +9,6 @@ from hashlib import sha256
 
 from agentloop.config import Caps
 from agentloop.request import Classification, InputType
-from agentloop.sources import utf16
 from agentloop.sources.classify import (
     SNIFF_BYTES,
     Class,
@@ -19,7 +18,13 @@ from agentloop.sources.classify import (
     looks_binary,
     looks_like_log,
 )
-from agentloop.sources.derive import RECORD_BYTES_PER_CHAR, Given, derive, may_be_records
+from agentloop.sources.derive import (
+    RECORD_BYTES_PER_CHAR,
+    Given,
+    derive,
+    has_binary_extractor,
+    may_be_records,
+)
 from agentloop.sources.labels import Labels
 from agentloop.sources.opening import Refused, open_file, read_stable
 from agentloop.sources.report import shown
@@ -85,7 +90,7 @@ class Reader:
                 file = self._stream(folder, name, guessed, fd, status)
                 keep = True
                 return file
-            data, status = self._bytes(fd, status, limit)
+            data, status = self._bytes(guessed, fd, status, limit)
             return self.held(folder, name, guessed, data, status.st_mtime_ns)
         finally:
             if not keep:
@@ -153,8 +158,8 @@ class Reader:
         self, folder: str, name: str, guessed: NameGuess, found: Class, content: Content
     ) -> tuple[Class, Derived | None]:
         """As `derive`, with the notes of the extractor and the request's allowance of record text."""
-        given = Given(guessed, found, content, self.type, self.named)
-        found, derived = derive(given, self.allowance.record_chars)
+        given = Given(name, guessed, found, content, self.type, self.named)
+        found, derived = derive(given, self.allowance.record_chars, self.caps.max_extracted_bytes)
         if derived is not None:
             if found.kind is FileKind.RECORDS:
                 self.allowance.record_chars -= sum(len(item.text) for item in derived.items)
@@ -162,12 +167,14 @@ class Reader:
             self.notes += [f"{shown(path)}: {note}." for note in derived.notes]
         return found, derived
 
-    def _bytes(self, fd: int, status: os.stat_result, limit: int) -> tuple[bytes, os.stat_result]:
+    def _bytes(
+        self, guessed: NameGuess, fd: int, status: os.stat_result, limit: int
+    ) -> tuple[bytes, os.stat_result]:
         if status.st_size > self.allowance.bytes:
             raise Refused(SkipReason.BYTE_LIMIT)
         if status.st_size > 16 * SNIFF_BYTES:
             head = os.pread(fd, SNIFF_BYTES, 0)
-            if looks_binary(head) and not utf16.wide_encoding(head):
+            if looks_binary(head) and not has_binary_extractor(guessed, head):
                 raise Refused(SkipReason.BINARY)
         return read_stable(fd, status, limit)
 

@@ -50,7 +50,7 @@ def _decodes(data: bytes, codec: str) -> bool:
     return bool(text) and odd * 20 <= len(text)
 
 
-def extract_wide(data: bytes) -> Derived:
+def extract_wide(data: bytes, limit: int) -> Derived:
     """One item a line, without its line end and without the byte order mark.
 
     Raises:

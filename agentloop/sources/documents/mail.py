@@ -1,0 +1,138 @@
+"""Mail: EML files and mboxes, one item a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC
+from email import message_from_bytes
+from email.message import EmailMessage, Message
+from email.policy import default as default_policy
+from email.utils import parsedate_to_datetime
+
+from agentloop.sources.documents.html import extract_html
+from agentloop.sources.documents.spans import TooMuchError, anchor
+from agentloop.types import Derived, Item
+
+EXTRACTOR = "mail"
+VERSION = "1"
+_FROM = re.compile(rb"^From \S+.*\d{4}.*$", re.MULTILINE)
+_SHOWN = ("From", "To", "Cc", "Date", "Subject")
+_MAX_PARTS = 200
+_REPLY = re.compile(r"(?:\s*(?:re|fwd?|aw|sv|odp)\s*(?:\[\d+\])?\s*:)+\s*", re.IGNORECASE)
+
+
+def extract_mail(data: bytes, limit: int) -> Derived:
+    """A message's chosen headers and its text; HTML is read only where no plain text is.
+
+    Attachments are left out and named. The span begins with the message's headers and has at most 60
+    lines. The scope is the subject without `Re:`, so that a thread has one.
+
+    Raises:
+        TooMuchError: over `limit` characters of text.
+        ValueError: no message has text.
+    """
+    items: list[Item] = []
+    size = attachments = 0
+    for start, end, line in _messages(data):
+        message = message_from_bytes(data[start:end], policy=default_policy)
+        found = _item(data, message, start, end, line)
+        attachments += sum(1 for _ in _attachments(message))
+        size += len(found.text)
+        if size > limit:
+            raise TooMuchError(f"over {limit} characters of text")
+        if found.text.strip():
+            items.append(found)
+    if not items:
+        raise ValueError("no message holds text")
+    notes = (f"{attachments} attachments are left out",) if attachments else ()
+    return Derived(EXTRACTOR, VERSION, tuple(items), notes)
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Start, end and first line of each message; one where no line separates them as in an mbox."""
+    if not data.startswith(b"From "):
+        yield 0, len(data), 1
+        return
+    starts = [found.start() for found in _FROM.finditer(data) if _opens(data, found.start())]
+    line, counted = 1, 0
+    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+        head = data.find(b"\n", start) + 1
+        line += data.count(b"\n", counted, head)
+        counted = head
+        if 0 < head < end:
+            yield head, end, line
+
+
+def _opens(data: bytes, at: int) -> bool:
+    """A `From ` line begins a message behind a blank line only."""
+    return at == 0 or data[max(0, at - 2) : at] == b"\n\n" or data[max(0, at - 3) : at] == b"\n\r\n"
+
+
+def _item(data: bytes, message: EmailMessage, start: int, end: int, line: int) -> Item:
+    headers = [f"{name}: {_header(message, name)}" for name in _SHOWN if _header(message, name)]
+    subject = _header(message, "Subject")
+    text = "\n".join(headers) + "\n\n" + _body(message)
+    return Item(
+        text.strip().encode("utf-8", "replace").decode("utf-8"),
+        *anchor(data, start, end, line),
+        record_id=_header(message, "Message-ID").strip("<>")[:200] or f"message {line}",
+        scope=_REPLY.sub("", subject, count=1) if _REPLY.match(subject) else subject,
+        timestamp=_date(message),
+        speaker=_header(message, "From").split("<")[0].strip(' "') or _header(message, "From").strip("<>"),
+    )
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        value = message.get(name)
+    except (ValueError, IndexError, AttributeError, TypeError):  # headers that the library can't parse
+        return ""
+    return " ".join(str(value).split())[:500] if value is not None else ""
+
+
+def _date(message: EmailMessage) -> str:
+    try:
+        when = parsedate_to_datetime(_header(message, "Date"))
+    except (ValueError, TypeError, IndexError):
+        return ""
+    return (when.astimezone(UTC) if when.tzinfo else when).isoformat()[:19] + ("Z" if when.tzinfo else "")
+
+
+def _attachments(message: EmailMessage) -> Iterator[EmailMessage]:
+    for number, part in enumerate(message.walk()):
+        if (
+            number < _MAX_PARTS
+            and isinstance(part, EmailMessage)
+            and part.get_content_disposition() == "attachment"
+        ):
+            yield part
+
+
+def _body(message: EmailMessage) -> str:
+    plain: list[str] = []
+    pages: list[str] = []
+    for number, part in enumerate(message.walk()):
+        if number >= _MAX_PARTS or part.is_multipart() or part.get_content_disposition() == "attachment":
+            continue
+        kind = part.get_content_type()
+        if kind in ("text/plain", "text/html"):
+            (plain if kind == "text/plain" else pages).append(_decoded(part))
+    if plain:
+        return "\n".join(plain)
+    shown = []
+    for page in pages:
+        try:
+            shown += [item.text for item in extract_html(page.encode(), len(page) * 4).items]
+        except ValueError:
+            continue
+    return "\n".join(shown)
+
+
+def _decoded(part: Message) -> str:
+    payload = part.get_payload(decode=True)
+    raw = payload if isinstance(payload, bytes) else b""
+    try:
+        return raw.decode(part.get_content_charset() or "utf-8", "replace").replace("\r\n", "\n")
+    except LookupError:
+        return raw.decode("utf-8", "replace").replace("\r\n", "\n")
