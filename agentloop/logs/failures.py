@@ -54,7 +54,7 @@ ADVICE = re.compile(
     r"^-> \[Help \d|^\[Help \d\]|To see the full stack trace|Re-run Maven|For more information about|After correcting"
     r"|^\s*mvn <|^> ?Run with --|Run with --(?:stacktrace|info|debug|scan)|Get more help at|A complete log of this run"
     r"|^\* (?:Try|Get more help)|See (?:the report|https?:)|note: run with|[Pp]lease (?:refer|see|read)|^Sending e-?mails?"
-    r"|GitHub Issue Notifier|Archiving artifacts|/archive does not exist|Publish .{1,80} failed|^Recording test results"
+    r"|^Some errors have detailed|^For more information about|GitHub Issue Notifier|Archiving artifacts|/archive does not exist|Publish .{1,80} failed|^Recording test results"
 )
 # What a runner does after a failure: never part of it.
 EPILOGUE = re.compile(
@@ -64,18 +64,19 @@ EPILOGUE = re.compile(
 )
 # Lines that say that the run failed and nothing about why.
 BARE = re.compile(
-    r"^\s*(?:BUILD FAIL(?:URE|ED)\b.{0,40}|Finished: \w+|Process completed with exit code \d+\.?|FAILURE: Build failed with.{0,30}"
+    r"^\s*(?:={5,} (?:FAILURES|ERRORS) ={5,}|\d+ errors?|BUILD FAIL(?:URE|ED)\b.{0,40}|Finished: \w+|Process completed with exit code \d+\.?|FAILURE: Build failed with.{0,30}"
     r"|Build step .{1,200} marked build as failure|exit (?:code|status):? \d+|\* What went wrong:|Build FAILED\.?"
-    r"|script returned exit code \d+|Done\. Your build exited with \d+\.?|ERROR: Job failed.{0,40}|Job failed.{0,40}"
+    r"|script returned exit code \d+|error Command failed with exit code \d+\.?|Done\. Your build exited with \d+\.?|ERROR: Job failed.{0,40}|Job failed.{0,40}"
     r"|.{0,80}exited with \d+\.?|There (?:were failing tests|are test failures).{0,200})\s*$"
 )
 _COMMAND = re.compile(
-    r"^(?:\+{1,3} |\$ \S|> (?:git|\S+@\d)|\[command\]|##\[(?:group|command)\]|\[Pipeline\])"
+    r"^(?:\+{1,3} [\w./-]+(?: [^+]|$)|\$ \S|> (?:git|\S+@\d)|\[command\]|##\[(?:group|command)\]|\[Pipeline\])"
 )
 _SUMMARY_LIST = re.compile(
     r"^(?:FAILED|ERROR) \S+::|short test summary|^Results ?:|^(?:Failed tests|Tests in error|Failures|Errors) ?:"
     r"|^Tests run: .{0,60}(?:Failures|Errors): [1-9]|^=+ .{0,80}(?:failed|error)|\d+ tests? completed, \d+ failed|^failures:$"
-    r"|^COMPILATION ERROR ?:?\s*$|^Reactor Summary|^> Task \S+ FAILED"
+    r"|^(?:test )?\S.{0,200} \.\.\. (?:FAILED|FAIL|ERROR|failed)$|^\S+::\S.{0,200} (?:FAILED|ERROR)\b|^FAILED \("
+    r"|[Cc]ould not compile|^COMPILATION ERROR ?:?\s*$|^Reactor Summary|^> Task \S+ FAILED"
 )
 _TEST = re.compile(
     r"^\s*(?:FAIL(?:ED)?\b|--- FAIL|not ok \d|● |✗|✘|✖|×)|<<< (?:FAILURE|ERROR)!|\bFAILED\s*$|^E {2,}|AssertionError"
@@ -87,9 +88,8 @@ _COMPILE = re.compile(
     r"|Compilation (?:failure|failed)|undefined reference|SyntaxError|\(\d+,\d+\): error |syntax error|\.\w{1,4}:\d+: error"
     r"|^# [\w./-]+(?: \[[\w./-]+\])?$|[Ee]rror: .{1,120} redeclared|ld returned \d|Undefined reference"
 )
-_HEADER = re.compile(
-    r"^_{3,} .{1,200} _{3,}$|^---- .{1,200} ----$|^={5,} .{1,80} ={5,}$|^(?:FAIL|ERROR): |^● "
-)
+_HEADER = re.compile(r"^=== RUN |^_{3,} .{1,200} _{3,}$|^---- .{1,200} ----$|^(?:FAIL|ERROR): |^● ")
+_CARET = re.compile(r"^\s*\|?\s*\^[~^]*\s*$")
 _RULER = re.compile(r"^\s*[-=_*~#.]{4,}\s*$")
 _JOIN_BLANKS = 2  # blank lines or rulers that a block spans
 _UNPREFIXED = 40  # indented or unprefixed lines in a row that continue an entry
@@ -131,6 +131,19 @@ def trace_spans(lines: Sequence[Line]) -> list[tuple[int, int]]:
     return spans
 
 
+def test_reports(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Index spans of pytest's reports: from a test's name between rulers to the next ruler."""
+    spans: list[tuple[int, int]] = []
+    start = -1
+    for at, line in enumerate(lines):
+        if line.text[:3] not in ("___", "===") or not traces.REPORT.match(line.text[:LOOK]):
+            continue
+        if start >= 0:
+            spans.append((start, at - 1))
+        start = at if line.text[:3] == "___" else -1
+    return spans
+
+
 def _may_start(text: str) -> bool:
     """A cheap look before the patterns of frames."""
     return "at " in text or "Trace" in text or "File " in text or "goroutine" in text or "panic" in text or (
@@ -140,10 +153,11 @@ def _may_start(text: str) -> bool:
 
 def find_blocks(lines: Sequence[Line], weights: Sequence[Weight]) -> list[Block]:
     """The failure blocks in order. At most `MAX_BLOCKS`, the last ones where there are more."""
-    spans = trace_spans(lines)
+    spans = sorted([*test_reports(lines), *trace_spans(lines)])
     in_trace: dict[int, int] = {}
     for first, last in spans:
-        in_trace.update(dict.fromkeys(range(first, last + 1), last))
+        for at in range(first, last + 1):
+            in_trace.setdefault(at, last)
     prefixed = sum(line.prefixed for line in lines) > len(lines) / 2
     counts = Counter(quick_key(line.text) for line in lines) if prefixed else Counter[str]()
     blocks: list[Block] = []
@@ -180,7 +194,7 @@ def _extend(
     while ahead < len(lines):
         line = lines[ahead]
         text = line.text
-        if EPILOGUE.match(text) or _COMMAND.match(text):
+        if EPILOGUE.match(text) or _COMMAND.match(text) or _starts_report(text, first=last == at):
             break
         if ahead in in_trace:
             last = in_trace[ahead]
@@ -193,6 +207,10 @@ def _extend(
             blanks += 1
             if blanks > _JOIN_BLANKS:
                 break
+        elif ahead + 1 < len(lines) and _CARET.match(lines[ahead + 1].text):
+            last = ahead + 1
+        elif line.level in (Level.INFO, Level.DEBUG):
+            break
         elif text[0] in " \t|" or (counts and not line.prefixed and counts[quick_key(text)] <= RARE):
             loose += 1
             if loose > _UNPREFIXED or (blanks and not _goes_on(lines, at, last)):
@@ -202,6 +220,12 @@ def _extend(
             break
         ahead = max(ahead, last) + 1 if ahead in in_trace else ahead + 1
     return last
+
+
+def _starts_report(text: str, *, first: bool) -> bool:
+    """Whether the next test's report begins here: a title between rulers, or a ruler after other lines."""
+    found = traces.REPORT.match(text[:LOOK]) is not None and not _sums_up(text)
+    return found and (not first or text.startswith("___"))
 
 
 def _goes_on(lines: Sequence[Line], at: int, last: int) -> bool:
@@ -235,9 +259,11 @@ def _block(
     cause = [at for at in telling if not _is_echo(lines[at])] or telling or list(span)
     top = max(weights[at] for at in cause)
     warned = all(lines[at].level is Level.WARNING for at in cause if weights[at] >= Weight.TROUBLE)
+    if trace:
+        top = max(top, Weight.TROUBLE)
     if warned and top < Weight.CRASH:
         top = min(top, Weight.TROUBLE)
-    head = next(at for at in cause if weights[at] >= top)
+    head = next((at for at in cause if weights[at] >= top), first)
     texts = [lines[at].text[:LOOK] for at in cause[:80]]
     if all(_says_nothing(lines[at]) for at in span if weights[at] >= Weight.TROUBLE):
         kind = Kind.SUMMARY

@@ -24,7 +24,7 @@ _MARKS = re.compile(
     r"|travis_fold:start:(?P<travis>[\w.-]+)"
     r"|={5,} (?P<pytest>test session starts|FAILURES|ERRORS|short test summary info) ={5,}"
     r"|\s+(?P<cargo>Running|Doc-tests) \S+"
-    r"|(?:\[[\w.-]{1,80}\] )?(?P<command>\$ \S+|\+{1,3} \S+|> \w+@[\w.-]+ \w+)"
+    r"|(?:\[[\w.-]{1,80}\] )?(?P<command>\$ \S+|\+{1,3} [\w./-]+(?= |$)|> \w+@[\w.-]+ \w+)"
     r"|Configuring (?P<cmake>\w+)|-- (?P<configure>Configuring done|Generating done)"
     r"|INFO: (?P<bazel>Analyzed|Build completed|Elapsed time).*"
     r"|=== (?P<go>RUN) +\S+)"

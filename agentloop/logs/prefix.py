@@ -15,6 +15,7 @@ _LEVEL = re.compile(
     r"(?:[ \t]?:)?[ \t]?"
 )
 _STEP = re.compile(r"#\d{1,4} (?=\S)(?:\d{1,6}\.\d{1,3} )?")
+_KLOG_PLACE = re.compile(r" {0,12}\d{1,8} (?=\S{1,120}:\d{1,6}\] )")
 _CLOSE = re.compile(r"[\])>|]{0,2}:?")
 _LEVEL_LOOK = 120  # characters after the stamp in which a logger's level stands
 
@@ -41,8 +42,11 @@ def split_prefix(line: str) -> Prefix:
     ):
         level = level_named(match["gh"] or match["cmd"] or match["word"])
         if level is not Level.NONE:
-            return Prefix(line[match.end() :], level, stamp, True)
+            bare = stamp is None and line[:1] not in "[#:(<|"  # "ERROR: x" without a logger is the message
+            return Prefix(line if bare else line[match.end() :], level, stamp, True)
     if stamp is not None:
+        place = _KLOG_PLACE.match(line, at)
+        at = place.end() if place else at
         letter = stamp.text[:1] if stamp.text[1:2].isdigit() else ""
         level = level_of_klog(letter) if letter.isalpha() else level_inside(line[at : at + _LEVEL_LOOK])
     elif "level" in line[:_LEVEL_LOOK] or "severity" in line[:_LEVEL_LOOK]:

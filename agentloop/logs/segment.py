@@ -8,17 +8,19 @@ found by a scan of the content.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from agentloop.budget import Ledger
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
-from agentloop.logs.blocks import blocks
+from agentloop.logs.blocks import Block, blocks
 from agentloop.logs.novelty import Novelty
 from agentloop.logs.windows import LONG_LINE, WINDOW_BYTES, Window, windows
 from agentloop.types import Chunk, ChunkType, Derived, SourceFile
 
 MAX_CHUNKS = 24_000  # of a streamed log: about 35 MB of text, which tantivy indexes in under two seconds
+STRETCH_BYTES = 16_384  # around a new line, cut into windows, so that a trace is seen whole
 TAIL_BYTES = 2 << 20  # of a streamed log, always indexed: most failures are told at the end
 
 
@@ -58,23 +60,26 @@ def _streamed(file: SourceFile, ledger: Ledger) -> list[Chunk]:
     novelty = Novelty()
     kept: list[Chunk] = []
     tail_start = file.content.size - TAIL_BYTES
-    lines = skipped_lines = skipped_bytes = 0
+    lines = kept_lines = kept_bytes = 0
     for block in blocks(file.content):
-        fresh = novelty.offsets(block.data)
-        line, at = block.line, 0
-        for window in windows(block):
-            data_lines = block.data.count(b"\n", window.start, window.end)
-            while at < len(fresh) and fresh[at] < window.start:
-                at += 1
-            new = at < len(fresh) and fresh[at] < window.end
-            late = block.start + window.end > tail_start
-            if late or (new and len(kept) < MAX_CHUNKS):
-                kept.append(_chunk(file, block.start, window, line, block.data[window.start : window.end]))
-            else:
-                skipped_lines += data_lines
-                skipped_bytes += window.end - window.start
-            line += data_lines
-            lines += data_lines
+        data = block.data
+        fresh = novelty.offsets(data)
+        counted, line = 0, block.line
+        for start, end in _stretches(data, fresh, tail_start - block.start):
+            line += data.count(b"\n", counted, start)
+            part = Block(data[start:end], block.start + start, line)
+            for window in windows(part):
+                piece = part.data[window.start : window.end]
+                new = bisect_left(fresh, start + window.end) > bisect_left(fresh, start + window.start)
+                late = part.start + window.end > tail_start
+                if late or (new and len(kept) < MAX_CHUNKS):
+                    kept.append(_chunk(file, part.start, window, line, piece))
+                    kept_lines += piece.count(b"\n")
+                    kept_bytes += len(piece)
+                line += piece.count(b"\n")
+            counted = end
+        lines += data.count(b"\n")
+    skipped_lines, skipped_bytes = lines - kept_lines, file.content.size - kept_bytes
     ledger.add(
         Stage.CHUNKING, log_lines=lines, log_lines_collapsed=skipped_lines, log_bytes_collapsed=skipped_bytes
     )
@@ -86,6 +91,26 @@ def _streamed(file: SourceFile, ledger: Ledger) -> list[Chunk]:
             Stage.CHUNKING,
         )
     return kept
+
+
+def _stretches(data: bytes, fresh: list[int], tail: int) -> Iterator[tuple[int, int]]:
+    """Whole-line spans of a block around its new lines, and what lies behind `tail`, in order, merged."""
+    spans = [(at - STRETCH_BYTES, at + STRETCH_BYTES) for at in fresh]
+    if tail < len(data):
+        spans.append((max(0, tail), len(data)))
+    current: tuple[int, int] | None = None
+    for low, high in sorted(spans):
+        start = data.rfind(b"\n", 0, max(0, low)) + 1
+        stop = data.find(b"\n", high) + 1 if high < len(data) else 0
+        end = stop or len(data)
+        if current is not None and start <= current[1]:
+            current = (current[0], max(end, current[1]))
+            continue
+        if current is not None:
+            yield current
+        current = (start, end)
+    if current is not None:
+        yield current
 
 
 def _derived(file: SourceFile, derived: Derived) -> list[Chunk]:

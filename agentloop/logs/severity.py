@@ -75,7 +75,7 @@ class Weight(IntEnum):
 
 
 _CRASH = re.compile(
-    r"^\s*(?:panic: |fatal error: |thread '.{0,80}' panicked|Traceback \(most recent call last\)"
+    r"^\s*(?:panic: |fatal error: |thread '.{0,80}'(?: \(\d+\))? panicked|Traceback \(most recent call last\)"
     r"|Exception in thread |Unhandled exception|Uncaught |FATAL:? )"
     r"|Segmentation fault|core dumped|\bOOM\b|OutOfMemoryError|[Oo]ut of memory|No space left on device"
     r"|AddressSanitizer|SIGSEGV|SIGABRT|internal compiler error|Killed\s*$"
@@ -93,11 +93,11 @@ _FAILURE = re.compile(
     r"|did not complete successfully|[Ee]xpected .{1,120} but (?:was|got)|has stopped|res=failed"
 )
 _TROUBLE = re.compile(
-    r"(?i:\b(?:failed|fails?|failure|failures|failing|errors?|fatal|exception|aborted|aborting|denied|refused|rejected"
+    r"(?i:(?<![\w./-])(?:failed|fails?|failure|failures|failing|errors?|fatal|exception|aborted|aborting|denied|refused|rejected"
     r"|cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|invalid|unexpected|timed out"
     r"|timeout|crash(?:ed)?|unsuccessful|unsuccessfully|mismatch|missing|unsupported|unsafe|corrupt(?:ed)?|lost|panic"
     r"|something went wrong|does not look like|doesn't look like|exhausted|overflow|violation|conflict|unreachable"
-    r"|expired|forbidden|unauthorized|no heartbeat|killed|not supported|wrong)\b)"
+    r"|expired|forbidden|unauthorized|no heartbeat|killed|not supported|wrong)(?![\w/-]|\.\w))"
 )
 _MENTION = re.compile(r"(?i:warn(?:ing)?|deprecated|skipp(?:ed|ing)|retry(?:ing)?|error|exception|fail)")
 _HARMLESS = re.compile(
@@ -119,7 +119,9 @@ def weigh(text: str, level: Level) -> Weight:
     """How much a message speaks of a failure. `text` is without stamp, level and ANSI."""
     text = text[:LOOK]
     named = (
-        Weight.FAILURE
+        Weight.CRASH
+        if level is Level.FATAL
+        else Weight.FAILURE
         if level >= Level.ERROR
         else Weight.MENTION
         if level is Level.WARNING

@@ -6,6 +6,7 @@ JavaScript, .NET, Ruby and PHP. A trace is found by its frames, then grown to th
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -28,10 +29,11 @@ JOINT = re.compile(
     r"| ---> |panic: |\[signal |exit status \d)"
 )
 HEAD = re.compile(
-    r"(?:Exception in thread |Traceback \(most recent|panic: |fatal error: |thread '[^']{0,80}' panicked"
+    r"(?:Exception in thread |Traceback \(most recent|panic: |fatal error: |thread '[^']{0,80}'(?: \(\d+\))? panicked"
     r"|Unhandled exception|Uncaught |(?:[\w$.]{1,200}\.)?[A-Z]\w{0,80}(?:Error|Exception|Failure|Throwable)\b"
     r"|(?:\w+\.){2,12}[A-Z]\w*: )"
 )
+REPORT = re.compile(r"^(?:={5,}|_{3,} .{1,200} _{3,}$|(?:FAIL|ERROR): )")  # a test report's next entry
 _GO_CALL = re.compile(r"[\w./*()\[\]{}-]{1,200}\(.{0,300}\)$")
 _MESSAGE_LINES = 12  # lines that an exception's message may take above its first frame
 _GAP_LINES = 4  # lines between two groups of frames of one trace: a cause's message
@@ -65,7 +67,7 @@ def grow(lines: Sequence[str], seed: int) -> tuple[int, int]:
             gap += 1
             if gap > _GAP_LINES:
                 break
-            if line.strip() and not _leads_to_joint(lines, at):
+            if REPORT.match(line) or (line.strip() and not _leads_to_joint(lines, at)):
                 break
         at += 1
     return _outdent(lines, first), _indented(lines, last)
@@ -92,7 +94,9 @@ def _indented(lines: Sequence[str], last: int) -> int:
 
 def _leads_to_joint(lines: Sequence[str], at: int) -> bool:
     """Whether a cause or more frames follow within the lines a message may take."""
-    after = lines[at + 1 : at + 1 + _GAP_LINES]
+    after = list(
+        itertools.takewhile(lambda line: not REPORT.match(line), lines[at + 1 : at + 1 + _GAP_LINES])
+    )
     return any(FRAME.match(line) or JOINT.match(line) for line in after)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentloop.logs.failures import EPILOGUE, RARE, Block
+from agentloop.logs.failures import EPILOGUE, RARE, Block, Kind
 from agentloop.logs.lines import Line
 from agentloop.logs.phases import Phase, phase_of
 from agentloop.logs.templates import quick_key
@@ -52,7 +52,7 @@ def lead_up(lines: Sequence[Line], phases: Sequence[Phase], block: Block) -> Ext
     Only plain output that is rare in the log counts: a logger's line, a command, another step or a line
     of a kind that recurs (a passed test) ends it.
     """
-    if not block.trace:
+    if block.kind is not Kind.STACK_TRACE:
         return None
     phase = phase_of(phases, block.first)
     floor = phase.at + 1 if phase is not None else 0
@@ -61,7 +61,7 @@ def lead_up(lines: Sequence[Line], phases: Sequence[Phase], block: Block) -> Ext
     first = block.first
     while first > floor and block.first - first < LEAD_UP_LINES:
         above = lines[first - 1]
-        if above.prefixed or counts[quick_key(above.text)] > RARE:
+        if above.prefixed or (above.text.strip() and counts[quick_key(above.text)] > RARE):
             break
         first -= 1
     while first < block.first and _blank(lines[first]):

@@ -17,6 +17,12 @@ WORD_HEAD = 16
 _ASSERTION = re.compile(
     r"^\s*(?:E {2,}\S|AssertionError|assert(?:ion)?\b|Expected|Received|expected|actual|Caused by: |panicked|\w[\w.]*(?:Error|Exception): )"
 )
+_COUNTERPART = re.compile(
+    r"^\s*(?:Received|Actual|actual|Got|got|but was|right)\b ?:"
+)  # beside what was expected
+_TITLE = re.compile(r"^_{3,} (?P<name>.+?) _{3,}$")
+_ERROR_LINE = re.compile(r"^E {2,}\S")
+_RAISED = re.compile(r"^ {2,}[\w.]+(?:Error|Exception|Warning|Failed|Exit)?: ")
 _CLASS = re.compile(r"\b(?:[A-Z]\w{0,80})?(?:Error|Exception|Failure|Panic|Timeout)\b")
 
 
@@ -39,6 +45,9 @@ def told(lines: Sequence[Line], block: Block) -> tuple[str, str]:
     span = range(block.head + 1, min(block.last + 1, block.head + 400))
     detail = ""
     causes = [at for at in span if lines[at].text.lstrip().startswith("Caused by: ")]
+    report = _pytest_report(lines, block)
+    if report is not None:
+        return report
     if "Traceback (most recent" in head.text:
         named = [at for at in range(block.head, block.last + 1) if traces.HEAD.match(lines[at].text.strip())]
         named = [at for at in named if "Traceback" not in lines[at].text]
@@ -55,7 +64,21 @@ def told(lines: Sequence[Line], block: Block) -> tuple[str, str]:
         plain = [at for at in span if lines[at].text.strip() and not traces.FRAME.match(lines[at].text)]
         pick = asserted[:1] or plain[:1]
         detail = lines[pick[0]].text if pick else ""
+        if pick and pick[0] < block.last and _COUNTERPART.match(lines[pick[0] + 1].text):
+            detail = f"{detail.strip()} {lines[pick[0] + 1].text.strip()}"
     return message(head.text), message(detail, DETAIL_CHARS)
+
+
+def _pytest_report(lines: Sequence[Line], block: Block) -> tuple[str, str] | None:
+    """Test name and first error line, then the last error line where it is another."""
+    title = _TITLE.match(lines[block.first].text[:MESSAGE_CHARS].strip())
+    span = range(block.first, block.last + 1)
+    errors = [lines[at].text[1:] for at in span if _ERROR_LINE.match(lines[at].text)]
+    if title is None or not errors:
+        return None
+    raised = [text for text in errors if _RAISED.match(text)]
+    last = raised[-1] if len(raised) > 1 else errors[1] if len(errors) > 1 else ""
+    return message(f"{title['name']}: {errors[0].strip()}"), message(last, DETAIL_CHARS)
 
 
 def _last_frame(lines: Sequence[Line], first: int, last: int) -> str:
