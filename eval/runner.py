@@ -131,13 +131,16 @@ def _work(config: RunConfig, work: list[Unit], scratch: Path) -> Iterator[tuple[
         return
     # spawn: a forked child would inherit the threads of tantivy and OpenBLAS in any state
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(config.jobs, context, _start, (config, scratch)) as pool:
+    pool = ProcessPoolExecutor(config.jobs, context, _start, (config, scratch))
+    try:
         running: dict[Future[list[Answer]], Unit] = {pool.submit(_answer, unit): unit for unit in work}
         for future in as_completed(running):
-            try:
-                yield running[future], future.result()
-            except BrokenProcessPool:
-                raise GoldenError("a worker process died (out of memory?); --resume goes on.") from None
+            yield running[future], future.result()
+    except BrokenProcessPool:
+        raise GoldenError("a worker process died (out of memory?); --resume goes on.") from None
+    finally:
+        # after an interruption nothing that waits is begun any more
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Worker:

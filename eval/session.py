@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from eval import archives, plots, report, results, trec
@@ -26,7 +31,8 @@ def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
     sets = variants(config)
     config = _fetched(config, sets)
     open_run(config, sets, resume=resume, force=force)
-    answers = execute(config, sets, Progress())
+    with _terminated_as_interrupted():
+        answers = execute(config, sets, Progress())
     scored = []
     for variant in sets:
         by_rung = {
@@ -40,6 +46,23 @@ def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
             trec.write_items(variant.folder / f"{rung}.items.jsonl", variant.questions, found)
         scored.append(results.score_variant(variant, by_rung, config))
     return _write(config, scored, draw)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM end the block as an interruption does, so that no worker process outlives the run."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _write(config: RunConfig, scored: list[results.Scored], draw: bool) -> str:
