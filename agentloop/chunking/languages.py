@@ -35,15 +35,18 @@ _NOT_A_TYPE = (
     r"using|lock|import|package|from|export|function|super|this|print|echo|not|and|or|elif|except|try)\b)"
 )
 _BODY = r"(?=[^;{}]{0,400}\{)"
+_CALLABLE = r"(?:async\b[ \t]*+)?(?:function\b|ID[ \t]*+=>|(?:<[^>\n]{1,80}>)?\([^;]{0,300}?\)[^;()\n]{0,80}=>)"
 _ECMA = (
     r"(?:(?:export|default|declare|abstract|async|public|private|protected|static|readonly|override)[ \t]++)*+(?:"
     r"function\b[ \t]*+\*?[ \t]*+(?P<function>ID)"
     r"|class[ \t]++(?P<class>ID)|interface[ \t]++(?P<interface>ID)|(?:const[ \t]++)?enum[ \t]++(?P<enum>ID)"
     r"|type[ \t]++(?P<type>ID)(?=[ \t]*+[<=])|(?:namespace|module)[ \t]++(?P<module>ID)"
-    r"|(?:const|let|var)[ \t]++(?P<arrow>ID)(?=[^=;\n]{0,200}=[ \t]*+(?:async\b[ \t]*+)?(?:function\b|\(|ID[ \t]*+=>|<))"
+    r"|(?:const|let|var)[ \t]++(?P<arrow>ID)(?=[^=;\n]{0,200}=[ \t]*+" + _CALLABLE + r")"
     r"|(?:module\.)?exports\.(?P<export>ID)[ \t]*+=(?!=)"
-    r"|ID(?:\.ID)*?\.(?P<member>ID)[ \t]*+=[ \t]*+(?:async\b[ \t]*+)?(?:function\b|\()"
-    r"|" + _NOT_A_TYPE + r"(?:(?:get|set)[ \t]++|\*[ \t]*+)?#?(?P<method>ID)[ \t]*+(?:<[^>\n]{0,80}>)?\((?=[^;{}\n]{0,300}\)[^;{}()\n]{0,120}\{)"
+    r"|(?:ID\.)*+(?P<member>ID)[ \t]*+=[ \t]*+" + _CALLABLE +
+    r"|(?P<pair>ID)[ \t]*+:[ \t]*+" + _CALLABLE +
+    r"|" + _NOT_A_TYPE + r"(?:(?:get|set)[ \t]++|\*[ \t]*+)?#?(?P<method>ID)[ \t]*+(?:<[^>\n]{0,80}>)?"
+    r"\((?=[^;{}\n]{0,300}\)[ \t]*+(?::[^;{}()\n]{1,120})?\{)"
     r")"
 )  # fmt: skip
 _C = (
@@ -83,7 +86,7 @@ _RAW: Mapping[str, str] = {
     "python": r"def[ \t]++(?P<function>ID)|class[ \t]++(?P<class>ID)|async[ \t]++def[ \t]++(?P<coroutine>ID)"
     r"|(?<![ \t])(?P<variable>ID)(?=[ \t]*+(?::[^=\n]{1,200})?=(?!=))",
     "javascript": _ECMA,
-    "go": r"func[ \t]++(?:\([^)\n]*+\)[ \t]*+)?(?P<function>ID)|type[ \t]++(?P<type>ID)|(?:var|const)[ \t]++(?P<constant>ID)",
+    "go": r"func[ \t]++(?:\([^)\n]*+\)[ \t]*+)?(?P<function>ID)|type[ \t]++(?P<type>ID)|(?<![ \t])(?:var|const)[ \t]++(?P<constant>ID)",
     "rust": r"(?:pub(?:\([^)\n]*+\))?[ \t]++)?(?:(?:default|const|async|unsafe|extern(?:[ \t]++\"[^\"\n]*+\")?)[ \t]++)*+"
     r"(?:fn[ \t]++(?P<function>ID)|struct[ \t]++(?P<struct>ID)|enum[ \t]++(?P<enum>ID)|trait[ \t]++(?P<trait>ID)"
     r"|union[ \t]++(?P<union>ID)|type[ \t]++(?P<type>ID)|mod[ \t]++(?P<module>ID)|macro_rules![ \t]*+(?P<macro>ID)"
@@ -162,7 +165,7 @@ DEFINITIONS: Mapping[str, str] = {
 GENERIC = GENERIC.replace("ID", _ID)
 
 KINDS: Mapping[str, str] = {
-    "arrow": "function", "coroutine": "function", "named": "function", "short": "function", "member": "method", "export": "constant",
+    "arrow": "function", "coroutine": "function", "named": "function", "short": "function", "member": "method", "pair": "method", "export": "constant",
     "init": "method", "static": "constant", "signature": "value", "external": "function", "stage": "module",
     "rpc": "method", "block": "resource", "title": "heading", "variable": "constant", "attribute": "constant",
 }  # fmt: skip

@@ -48,7 +48,9 @@ _BODIES = frozenset(
         "enum_variant_list", "switch_body", "implementation_definition", "structure", "record_declaration",
     }
 )  # fmt: skip
-_NAME_TAIL = re.compile(r"^[*&(\s]+|[<(\[].*$", re.DOTALL)
+_NAME_TAIL = re.compile(r"^(?:[*&(\s]|'\w+\s|mut\s|dyn\s)+|[<(\[].*$", re.DOTALL)
+_NEVER_NAMES = frozenset({"if", "else", "for", "while", "switch", "return"})
+"""What error recovery takes for a function's name in C's macros."""
 
 Row = list[Any]
 """A definition as it crosses the pipe: name, kind, parent, start, end, signature, doc."""
@@ -73,7 +75,7 @@ def read(data: bytes, root: Node, query: Query) -> tuple[list[Row], dict[str, li
                 parent = _NAME_TAIL.sub("", _text(data, nodes[0]))
             elif not capture.startswith("_"):
                 kind, node = capture, nodes[0]
-        if node is not None and name:
+        if node is not None and name and name not in _NEVER_NAMES:
             key = (node.start_byte, -node.end_byte)
             if key not in found or pattern < found[key][0]:
                 found[key] = (pattern, kind, node, name, parent)
