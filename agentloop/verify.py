@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from agentloop.compress.build import BuiltPack
 from agentloop.compress.fit import RESPONSE_OVERHEAD_TOKENS
 from agentloop.compress.items import item_tokens
 from agentloop.compress.refs import digest, enclosed, text_digest
+from agentloop.compress.wording import MAX_RUN, longest_run
 from agentloop.config import Caps, Policy
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.pack import (
@@ -23,9 +24,11 @@ from agentloop.pack import (
     SourceRef,
     canonical,
     final_pack_tokens,
+    to_json,
+    with_short_hashes,
 )
 from agentloop.request import Classification, CompressRequest, Confidentiality
-from agentloop.types import Corpus, SourceFile
+from agentloop.types import Content, Corpus, SourceFile
 from agentloop.verify_saved import Checked, verify_saved
 
 __all__ = ["Checked", "schemas", "verify_released", "verify_saved"]
@@ -38,6 +41,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {**made, "request_v1": {"$schema": _DIALECT, "$id": "request_v1", **request}}
 
 
+COUNT_BLOCK = 1 << 22  # bytes read at a time to count lines
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -63,13 +67,14 @@ def verify_released(
         AgentloopError: RAG_SCHEMA_INVALID, EVIDENCE_REF_INVALID, EVIDENCE_PACK_OVER_BUDGET,
             REMOTE_CONTEXT_BUDGET_EXCEEDED or POLICY_REDACTION_REQUIRED, naming the item that is off.
     """
-    _check_schema(built.released)
+    _check_schema(built)
     _check_refs(built, corpus)
     _check_budgets(built, request)
     _check_policy(built, corpus, request, policy)
 
 
-def _check_schema(released: dict[str, Any]) -> None:
+def _check_schema(built: BuiltPack) -> None:
+    released = built.released
     name = released.get("schema_name")
     if name not in SCHEMA_NAMES.values():
         raise _invalid(ErrorCode.RAG_SCHEMA_INVALID, f"The pack names no known schema: {name!r}.")
@@ -81,6 +86,8 @@ def _check_schema(released: dict[str, Any]) -> None:
             f"{where} does not conform to {name}: {error.validator}.",
             field=where,
         )
+    if released["payload"] != with_short_hashes(to_json(built.pack.payload)):
+        raise _invalid(ErrorCode.RAG_SCHEMA_INVALID, "What leaves is not what the local artifact says.")
     ids = [item["id"] for item in released["payload"]["evidence"]]
     if ids != released["evidence_refs"] or len(set(ids)) != len(ids):
         raise _invalid(ErrorCode.RAG_SCHEMA_INVALID, "evidence_refs are not the ids of the items in order.")
@@ -92,6 +99,7 @@ def _check_refs(built: BuiltPack, corpus: Corpus) -> None:
     for file in corpus.files:
         files[file.input_id, file.path, file.commit] = file
         by_hash.setdefault((file.input_id, file.content_hash), file)
+    cited: dict[int, list[tuple[int, int, str]]] = {}
     for item in built.pack.payload.evidence:
         for ref in item.source_refs:
             if ref.path is None:
@@ -99,14 +107,34 @@ def _check_refs(built: BuiltPack, corpus: Corpus) -> None:
             else:
                 found = files.get((ref.input_id, ref.path, ref.commit or ""))
             reason = "it names no file of the inputs" if found is None else ref_fault(ref, found)
-            if reason:
-                raise _invalid(
-                    ErrorCode.EVIDENCE_REF_INVALID, f"Evidence item {item.id}: {reason}.", evidence_id=item.id
-                )
+            if found is None or reason:
+                raise _ref_invalid(item.id, reason)
+            cited.setdefault(found.index, []).append((ref.byte_start, ref.line_start, item.id))
+    for index, places in cited.items():
+        wrong = _wrong_line(corpus.files[index].content, sorted(places))
+        if wrong:
+            raise _ref_invalid(wrong, "its lines do not agree with its bytes")
+
+
+def _wrong_line(content: Content, places: Sequence[tuple[int, int, str]]) -> str:
+    """The item whose first line is not that of its first byte; one pass over the file for all of them."""
+    at, line = 0, 1
+    for byte_start, line_start, item in places:
+        while at < byte_start:
+            end = min(byte_start, at + COUNT_BLOCK)
+            line += content.read(at, end).count(b"\n")
+            at = end
+        if line != line_start:
+            return item
+    return ""
+
+
+def _ref_invalid(item: str, reason: str) -> AgentloopError:
+    return _invalid(ErrorCode.EVIDENCE_REF_INVALID, f"Evidence item {item}: {reason}.", evidence_id=item)
 
 
 def ref_fault(ref: SourceRef, file: SourceFile) -> str:  # noqa: PLR0911 - one return a fault
-    """Why a ref does not hold for a file as it was read; empty when it does."""
+    """Why a ref does not hold for a file as it was read; empty when it does (its first line is trusted)."""
     if file.content_hash != ref.content_hash:
         return "its content_hash is not that of the file"
     if not 0 <= ref.byte_start < ref.byte_end <= file.content.size:
@@ -120,11 +148,9 @@ def ref_fault(ref: SourceRef, file: SourceFile) -> str:  # noqa: PLR0911 - one r
     if first != ref.line_end:
         return "its lines do not agree with its bytes"
     if ref.derived is not None:
-        derived = file.derived
-        if derived is None:
+        if file.derived is None:
             return "it is marked derived, and the file's text is not"
-        first_item, last_item = enclosed(derived, ref.byte_start, ref.byte_end)
-        text = derived.joined(first_item, last_item)[ref.derived.char_start : ref.derived.char_end]
+        text = _cited_text(ref, file)
         if not text or text_digest(text) != ref.derived.text_hash:
             return "its derived text does not hash to its text_hash"
     return ""
@@ -178,6 +204,8 @@ def _check_policy(built: BuiltPack, corpus: Corpus, request: CompressRequest, po
         reason = _excerpt_fault(item, request, policy, guarded.protected or _any_protected(item, by_path))
         if not reason and not policy.allow_paths and any(ref.path is not None for ref in item.source_refs):
             reason = "it carries a path, which policy forbids"
+        if not reason and item.redaction in (Redaction.DERIVED_ONLY, Redaction.REFERENCE_ONLY):
+            reason = _quote_fault(item, corpus)
         if not reason and any(built.redactor.leaks(text) for text in (item.claim, item.excerpt or "")):
             reason = "its text still holds a secret"
         if reason:
@@ -189,6 +217,24 @@ def _check_policy(built: BuiltPack, corpus: Corpus, request: CompressRequest, po
     rest = {key: value for key, value in built.released["payload"].items() if key != "evidence"}
     if any(built.redactor.leaks(text) for text in _strings(rest)):
         raise _invalid(ErrorCode.POLICY_REDACTION_REQUIRED, "The pack's envelope still holds a secret.")
+
+
+def _quote_fault(item: EvidenceItem, corpus: Corpus) -> str:
+    """Whether a derived claim repeats more than five words in a row of what it cites."""
+    for ref in item.source_refs:
+        for file in corpus.files:
+            if file.input_id == ref.input_id and file.content_hash == ref.content_hash:
+                if longest_run(item.claim, _cited_text(ref, file)) > MAX_RUN:
+                    return "it repeats a protected source"
+                break
+    return ""
+
+
+def _cited_text(ref: SourceRef, file: SourceFile) -> str:
+    if ref.derived is None or file.derived is None:
+        return file.content.read(ref.byte_start, ref.byte_end).decode("utf-8", "replace")
+    first, last = enclosed(file.derived, ref.byte_start, ref.byte_end)
+    return file.derived.joined(first, last)[ref.derived.char_start : ref.derived.char_end]
 
 
 def _any_protected(item: EvidenceItem, by_path: dict[tuple[str, str], Classification]) -> bool:

@@ -17,14 +17,15 @@ from tests.unit.pack_case import PackCase, claims
 
 CANARY = "marmalade-heron-7741"
 SOURCE = {
-    "ward/pump.log": "".join(f"2024-01-02 03:04:{n:02d} ERROR pump {n} stopped at night\n" for n in range(30)),
+    "ward/rules.md": f"# Ward rules\n\nThe nurse of the night checks each pump at two and at five. {CANARY}\n",
     "ward/pump.py": (
         "def night_check(pump):\n"
         '    """Check a pump at night and write down what the nurse saw there."""\n'
         f"    raise ValueError('pump stopped in the night, call {CANARY} now')\n"
     ),
-    "ward/pump.log": "\n".join(f"2024-01-02 03:04:{n:02d} ERROR pump {n} stopped at night" for n in range(30))
-    + "\n",
+    "ward/pump.log": "".join(
+        f"2024-01-02 03:04:{n:02d} ERROR pump {n} stopped at night\n" for n in range(30)
+    ),
     "ward/pumps.yaml": f"pumps:\n  night:\n    nurse: {CANARY}\n",
 }
 QUESTION = "When does the nurse check the pump at night?"
