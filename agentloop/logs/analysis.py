@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agentloop.logs.failures import find_blocks, weights_of
 from agentloop.logs.lines import Line, Reading, read_lines
 from agentloop.logs.phases import Phase, find_phases
-from agentloop.logs.ranking import Passing, Ranked, rank, root
+from agentloop.logs.ranking import Passing, Ranked, anchor, rank, root
 from agentloop.logs.severity import Level, Weight
 from agentloop.logs.templates import quick_key, template
 from agentloop.logs.timestamps import StampKind, parse_iso
@@ -70,12 +70,13 @@ def analyse(
         kept = _within(reading.lines, window)
         reading = Reading(reading.file, kept, reading.total, reading.total - len(kept))
     weights = weights_of(reading.lines)
-    ranked = rank(reading.lines, find_blocks(reading.lines, weights), passing)
+    end = anchor(reading.lines, weights)
+    ranked = rank(reading.lines, find_blocks(reading.lines, weights), end, passing)
     return LogAnalysis(
         reading,
         tuple(weights),
         tuple(ranked),
-        root(ranked, reading.lines),
+        root(ranked, end),
         tuple(_clusters(reading.lines, weights)),
         tuple(find_phases(reading.lines)),
     )

@@ -58,12 +58,13 @@ class Passing:
         return quick_key(text.strip()) not in self.keys
 
 
-def anchor(lines: Sequence[Line]) -> int:
+def anchor(lines: Sequence[Line], weights: Sequence[Weight]) -> int:
     """The first line of the last place where the run says that it failed; -1 where none does.
 
     Terminal lines that stand close together (the tool's, then the runner's) are one place.
     """
-    found = [at for at, line in enumerate(lines) if TERMINAL.search(line.text[:LOOK].strip())]
+    telling = (at for at, weight in enumerate(weights) if weight >= Weight.MENTION)
+    found = [at for at in telling if TERMINAL.search(lines[at].text[:LOOK].strip())]
     if not found:
         return -1
     first = found[-1]
@@ -74,14 +75,15 @@ def anchor(lines: Sequence[Line]) -> int:
     return first
 
 
-def rank(lines: Sequence[Line], blocks: Sequence[Block], passing: Passing | None) -> list[Ranked]:
-    """The blocks with their scores, in the order of the log."""
+def rank(
+    lines: Sequence[Line], blocks: Sequence[Block], end: int, passing: Passing | None = None
+) -> list[Ranked]:
+    """The blocks with their scores, in the order of the log. `end` is the run's `anchor`."""
     if not blocks:
         return []
     keys = [quick_key(line.text.strip()) for line in lines]
     counts = Counter(keys)
     progress = _progress(keys)
-    end = anchor(lines)
     told = _last_words(lines, end)
     step = max(1, len(lines) // SAMPLE)
     sample = range(0, len(lines), step)
@@ -167,7 +169,7 @@ def _novel(lines: Sequence[Line], block: Block, passing: Passing | None) -> floa
     return sum(passing.lacks(lines[at].text) for at in span) / max(1, len(span))
 
 
-def root(ranked: Sequence[Ranked], lines: Sequence[Line]) -> Ranked | None:
+def root(ranked: Sequence[Ranked], end: int) -> Ranked | None:
     """The failure that the others follow from.
 
     Where the run says that it failed and why, that block is the root unless an earlier one is linked to
@@ -178,7 +180,6 @@ def root(ranked: Sequence[Ranked], lines: Sequence[Line]) -> Ranked | None:
     causes = [r for r in ranked if r.block.kind is not Kind.SUMMARY] or list(ranked)
     if not causes:
         return None
-    end = anchor(lines)
     final = next((r for r in causes if r.block.last >= end >= r.block.first - FINAL_LINES), None)
     pool = causes
     if end >= 0:
