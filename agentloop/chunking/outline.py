@@ -12,6 +12,8 @@ from typing import NamedTuple
 from agentloop.chunking.languages import DEFINITIONS, GENERIC, IMPORTS, KINDS, canonical
 
 _BOM = b"\xef\xbb\xbf"
+_FIRST_LINE_BYTES = 4096
+"""The first line has no line end before it: so much of the file is matched with one put there."""
 
 
 class Definition(NamedTuple):
@@ -29,42 +31,34 @@ A plain tuple: there are tens of thousands, and making named ones costs a third 
 """
 
 
-def _compile(body: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """The pattern after a line end, and the same at the start of the file.
+_compiled: dict[str, re.Pattern[bytes]] = {}
+
+
+def _pattern(language: str) -> re.Pattern[bytes]:
+    """A language's pattern after a line end, compiled on first use: all of them would cost every start-up.
 
     A literal `\\n` first lets the engine skip from line to line instead of trying each byte.
     """
-    raw = body.encode("ascii")
-    flags = re.IGNORECASE if raw.startswith(b"(?i)") else 0
-    raw = raw.removeprefix(b"(?i)")
-    return re.compile(rb"\n([ \t]*+)(?:" + raw + rb")", flags), re.compile(
-        rb"([ \t]*+)(?:" + raw + rb")", flags
-    )
-
-
-_compiled: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {}
-
-
-def _patterns(language: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Compiled on first use: compiling all languages would cost every start-up."""
     found = _compiled.get(language)
     if found is None:
-        found = _compiled[language] = _compile(DEFINITIONS.get(canonical(language), GENERIC))
+        body = DEFINITIONS.get(canonical(language), GENERIC)
+        flags = re.IGNORECASE if body.startswith("(?i)") else 0
+        raw = body.removeprefix("(?i)").encode("ascii")
+        found = _compiled[language] = re.compile(rb"\n([ \t]*+)(?:" + raw + rb")", flags)
     return found
 
 
 def marks(data: bytes, language: str) -> list[Mark]:
     """The definitions of a file in order of offset. Names and kinds come from the matching group."""
-    later, first = _patterns(language)
-    head = first.match(data, 3 if data.startswith(_BOM) else 0)
-    found = (
-        []
-        if head is None
-        else [(0, head.end(1) - head.start(1), head[head.lastindex or 0], head.lastgroup or "")]
-    )
+    pattern = _pattern(language)
+    found: list[Mark] = []
+    skipped = 3 if data.startswith(_BOM) else 0
+    head = pattern.match(b"\n" + data[skipped : skipped + _FIRST_LINE_BYTES])
+    if head is not None:
+        found.append((0, head.end(1) - head.start(1), head[head.lastindex or 0], head.lastgroup or ""))
     found += [
         (start := m.start() + 1, m.end(1) - start, m[m.lastindex or 0], m.lastgroup or "")
-        for m in later.finditer(data)
+        for m in pattern.finditer(data)
     ]
     return found
 
