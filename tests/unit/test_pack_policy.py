@@ -17,7 +17,7 @@ from tests.unit.pack_case import PackCase, claims
 
 CANARY = "marmalade-heron-7741"
 SOURCE = {
-    "ward/rules.md": f"# Ward rules\n\nThe nurse of the night checks each pump at two and at five. {CANARY}\n",
+    "ward/rules.md": f"# Ward rules\n\nThe night nurse checks each pump at two and at five. {CANARY}\n",
     "ward/pump.py": (
         "def night_check(pump):\n"
         '    """Check a pump at night and write down what the nurse saw there."""\n'
