@@ -12,6 +12,7 @@ from agentloop.config import Caps, Policy
 from agentloop.errors import Stage
 from agentloop.request import Classification, CompressRequest, InputRef, InputType
 from agentloop.sources.git import meta as git_meta
+from agentloop.sources.git.bare import commit_files
 from agentloop.sources.git.store import GitStore
 from agentloop.sources.labels import make_labels
 from agentloop.sources.manifest import corpus_hash
@@ -20,7 +21,7 @@ from agentloop.sources.reader import Allowance, Known, LaterError, Reader
 from agentloop.sources.report import check_declared, nothing_left, refusal, warn_of, warn_of_notes
 from agentloop.sources.stdin import read_stdin
 from agentloop.sources.uri import absolute_path, path_error
-from agentloop.sources.walk import Found, Walk
+from agentloop.sources.walk import Exclude, Found, Walk
 from agentloop.types import Corpus, Exclusion, InputInfo, SkipReason, SourceFile
 
 Progress = Callable[[int], None]
@@ -156,6 +157,13 @@ class _Discovery:
             self._exclude(input_id, where or ".", reason, detail, is_dir)
 
         reader = self._reader(ref, input_id, path, named=False)
+        bare = git_meta.find_bare(fd)
+        if bare:
+            try:
+                self._commit(ref, reader, GitStore.open(path, fd, bare), exclude)
+            finally:
+                os.close(fd)
+            return
         entries = self.caps.max_files * _ENTRIES_PER_FILE
         walk = Walk(path, fd, self.caps.max_depth, entries, exclude)
         try:
@@ -169,6 +177,25 @@ class _Discovery:
                 f"{input_id}: the git data of `{outside or '.'}` lies outside of the input and is not read."
             )
         self._finish(ref, input_id, path, found, is_dir=True, commit=commit, tree=tree)
+
+    def _commit(self, ref: InputRef, reader: Reader, store: GitStore, exclude: Exclude) -> None:
+        """Read a bare repository: the files of the commit that HEAD names.
+
+        Raises:
+            AgentloopError: INPUT_DISCOVERY_FAILED; HEAD names no commit that it holds.
+        """
+        head = git_meta.head_commit(store.root_fd, store.git)
+        try:
+            commit = store.commit(head) if head else None
+        except KeyError:
+            commit = None
+        if commit is None:
+            raise path_error(reader.input_id, "no_commit", "the bare repository holds no commit at its HEAD.")
+        found = commit_files(store, commit, reader, exclude)
+        self.notes += reader.notes
+        self._finish(
+            ref, reader.input_id, store.root, found, is_dir=True, commit=commit.oid, tree=commit.tree
+        )
 
     def _read(self, walk: Walk, reader: Reader) -> list[SourceFile]:
         """Read what the walk finds, then the files with several names whose names all lie in the input."""

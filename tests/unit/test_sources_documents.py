@@ -191,7 +191,8 @@ def test_mail_and_mbox(tmp_path: Path) -> None:
         "Subject: =?utf-8?q?Re=3A_Schl=C3=BCssel?=\nMessage-ID: <m1@example.org>\nMIME-Version: 1.0\n"
         'Content-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: text/html; charset=utf-8\n'
         f"Content-Transfer-Encoding: base64\n\n{page}\n--b\nContent-Type: image/png\n"
-        "Content-Disposition: attachment; filename=x.png\nContent-Transfer-Encoding: base64\n\niVBORw0K\n--b--\n"
+        "Content-Disposition: attachment; filename=x.png\nContent-Transfer-Encoding: base64\n\niVBOR\n"
+        "--b--\n"
     )
     file = one(tmp_path, "a.eml", eml)
     assert file.derived is not None

@@ -13,9 +13,10 @@ EXTRACTOR = "html"
 VERSION = "1"
 _BLOCKS = frozenset(
     {
-        "address", "article", "aside", "blockquote", "br", "dd", "details", "div", "dl", "dt", "fieldset",
-        "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li",
-        "main", "nav", "ol", "p", "pre", "section", "summary", "table", "tr", "ul", "title", "body", "tbody", "thead", "caption",
+        "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details", "div",
+        "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5",
+        "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "summary", "table",
+        "tbody", "thead", "title", "tr", "ul",
     }
 )  # fmt: skip
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "head"})

@@ -38,6 +38,7 @@ POINTERS = frozenset(
     {"image_asset_pointer", "audio_asset_pointer", "video_container_asset_pointer", "asset_pointer"}
 )
 MAX_DEPTH = 64
+_PLAIN_TYPES = ("message", "text", "Default")  # what exports call a message that is nothing special
 LONG_BLOB = 160  # characters of base64 or hex without a break that no prose has
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\s*")
@@ -147,5 +148,5 @@ def _harvest_object(record: Mapping[str, Any], left: LeftOut, depth: int) -> Ite
     for key in [*main, *(key for key in record if key not in main)]:
         if RESERVED.fullmatch(key):
             left.reserved[key] += 1
-        else:
+        elif key != "type" or record[key] not in _PLAIN_TYPES:
             yield from harvest(record[key], left, key, depth + 1)

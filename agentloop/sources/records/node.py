@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,9 +65,17 @@ def _has_containers(value: Any) -> bool:
     )
 
 
-def _kids(pull: JsonPull, opened: str, level: int) -> list[tuple[str, Node]]:
-    names = pull.elements() if opened == "[" else pull.members()
-    return [(str(name), read_node(pull, level + 1)) for name in names]
+def _kids(pull: JsonPull, opened: str, level: int) -> Iterator[tuple[str, Node]]:
+    """The members of a container; a container right inside one, as in `{"chats": {"list": […]}}`, opens."""
+    if opened == "[":
+        for number in pull.elements():
+            yield str(number), read_node(pull, level + 1)
+        return
+    for name in pull.members():
+        if name in CONTAINERS and pull.peek() == "[":
+            yield from _kids(pull, "[", level + 1)
+        else:
+            yield name, read_node(pull, level + 1)
 
 
 def whole(node: Node) -> Any:
