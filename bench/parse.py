@@ -2,10 +2,11 @@
 
     python bench/parse.py chunks FOLDER [--repeat N]     chunk_corpus over a folder, best of N
     python bench/parse.py symbols FOLDER...              parse rate by language, slowest file
-    python bench/parse.py blowups                        inputs that keep tree-sitter busy, bounded and not
+    python bench/parse.py blowups                        inputs that keep tree-sitter busy
 
-Times are wall seconds of one process and its parse worker. `blowups` shows what the bound of a file
-(`Caps.parse_seconds`) makes of small inputs; `--unbounded` parses them without it, for up to two minutes each.
+`chunks` prints wall and processor seconds; the others print wall seconds of this process and its worker.
+`blowups` shows what the bound of a file (`Caps.parse_seconds`) makes of small inputs; `--unbounded` parses
+them without it too, for up to two minutes each.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import argparse
 import hashlib
 import time
 from collections import defaultdict
-from pathlib import Path
 
 from agentloop.budget import Ledger
 from agentloop.chunking import chunk_corpus
@@ -39,23 +39,24 @@ BLOW_UPS = {
 
 def corpus_of(folder: str) -> Corpus:
     """Discovery of a folder, as a request does it."""
-    request = parse_request(
-        {"task_type": "rag_compress", "query": "bench", "input_refs": [{"type": "directory", "uri": folder}]}
-    )
+    inputs = [{"type": "directory", "uri": folder}]
+    request = parse_request({"task_type": "rag_compress", "query": "bench", "input_refs": inputs})
     return discover(request, Caps(), Policy(), Ledger(SystemClock()))
 
 
 def chunks(folder: str, repeat: int) -> None:
     """Best time of `repeat` runs of the chunker."""
     corpus = corpus_of(folder)
-    best, count = float("inf"), 0
+    wall = processor = float("inf")
+    count = 0
     for _ in range(repeat):
-        started = time.perf_counter()
+        started, spent = time.perf_counter(), time.process_time()
         count = len(chunk_corpus(corpus, Ledger(SystemClock()), Caps()))
-        best = min(best, time.perf_counter() - started)
-    size = sum(file.size for file in corpus.files)
+        wall = min(wall, time.perf_counter() - started)
+        processor = min(processor, time.process_time() - spent)
+    size = sum(file.size for file in corpus.files) / 1e6
     print(
-        f"{len(corpus.files)} files, {size / 1e6:.1f} MB, {count} chunks, {best:.3f} s, {size / best / 1e6:.0f} MB/s"
+        f"{len(corpus.files)} files, {size:.1f} MB, {count} chunks: {wall:.3f} s, {processor:.3f} s of processor"
     )
 
 
@@ -77,10 +78,11 @@ def symbols(folders: list[str]) -> None:
         parser.close()
         for language, rows in sorted(totals.items()):
             seconds, size, found = (sum(row[at] for row in rows) for at in range(3))
+            rate = size / 1e6 / seconds
             slowest = max(rows)
             degraded = sum(f".{language}" in message for _, message, _ in ledger.warnings)
             print(
-                f"| {language} | {len(rows)} | {size / 1e6:.1f} | {found} | {size / 1e6 / seconds:.1f} "
+                f"| {language} | {len(rows)} | {size / 1e6:.1f} | {found} | {rate:.1f} "
                 f"| {slowest[0]:.2f} s, {slowest[1] // 1000} kB | {degraded} |"
             )
         for _, message, _ in ledger.warnings:
@@ -124,9 +126,7 @@ def alone(data: bytes, language: str) -> str:
 
 def main() -> None:
     """Read the arguments and run one measurement."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=["chunks", "symbols", "blowups"])
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--repeat", type=int, default=7)

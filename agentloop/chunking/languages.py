@@ -35,7 +35,9 @@ _NOT_A_TYPE = (
     r"using|lock|import|package|from|export|function|super|this|print|echo|not|and|or|elif|except|try)\b)"
 )
 _BODY = r"(?=[^;{}]{0,400}\{)"
-_CALLABLE = r"(?:async\b[ \t]*+)?(?:function\b|ID[ \t]*+=>|(?:<[^>\n]{1,80}>)?\([^;]{0,300}?\)[^;()\n]{0,80}=>)"
+_CALLABLE = (
+    r"(?:async\b[ \t]*+)?(?:function\b|ID[ \t]*+=>|(?:<[^>\n]{1,80}>)?\([^;]{0,300}?\)[^;()\n]{0,80}=>)"
+)
 _ECMA = (
     r"(?:(?:export|default|declare|abstract|async|public|private|protected|static|readonly|override)[ \t]++)*+(?:"
     r"function\b[ \t]*+\*?[ \t]*+(?P<function>ID)"

@@ -168,7 +168,7 @@ def _underlined(data: bytes) -> list[Heading]:
         if not title or len(title) > _TITLE_BYTES or data[start] in b" \t" or not _is_title(title):
             continue
         mark = match[0].strip()
-        if len(mark) < len(title.decode("utf-8", "replace")):
+        if len(mark) < len(title) and len(mark) < len(title.decode("utf-8", "replace")):
             continue
         above = data.rfind(b"\n", 0, max(0, start - 1)) + 1
         over = data[above:start].strip() == mark
@@ -179,7 +179,10 @@ def _underlined(data: bytes) -> list[Heading]:
 
 def _is_title(text: bytes) -> bool:
     """A title has a letter or a digit: a line of marks alone is a rule or a table's border."""
-    return re.search(rb"[\w\x80-\xff]", text) is not None
+    return _WORD.search(text) is not None
+
+
+_WORD = re.compile(rb"[\w\x80-\xff]")
 
 
 def _with_label(data: bytes, offset: int) -> int:
