@@ -4,7 +4,7 @@ How it works: search the question; then, for the best passages in turn, search t
 brought together with the terms of the question that it leaves open. That second query finds the other
 end of a bridge ("the county where X lies" → the county's own page) and wording that the question lacks.
 A passage that a bridge found is expanded before the next of the first passages. It stops when no
-passage leaves a term open or brings a new name. It claims nothing: the extractive stage does.
+passage leaves a term open or brings a new name, or when two searches in a row showed nothing new. It claims nothing: the extractive stage does.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ MAX_QUESTION_TERMS = 32  # longer questions are searched by their parts
 MAX_PARTS = 2  # searches for quoted strings, paths and identifiers of the question
 EXPANDED = 5  # passages of the first search that may be expanded
 BRIDGED = 1  # passages of an expansion that may be expanded in turn
+BARREN = 2  # expansions in a row without a new passage end the search
 MAX_NEW_NAMES = 20  # in one expansion; measured in docs/decisions.md
 
 
@@ -42,6 +43,8 @@ class _Plan:
     expanded: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
     depth: int = 0
+    shown: set[str] = field(default_factory=set)
+    barren: int = 0  # expansions in a row that showed nothing new
 
 
 class BuiltinPlanner:
@@ -97,11 +100,14 @@ class BuiltinPlanner:
         results = _last_results(messages)
         first = not self._plan.expanded and not self._plan.queue
         found: list[tuple[_Seen, int]] = []
+        before = len(self._plan.shown)
         for result in results:
             self._left = int(result.get("calls_left", self._left))
             passages = [_seen(p) for p in result.get("passages", []) if isinstance(p, dict)]
+            self._plan.shown.update(p.ref for p in passages)
             take = EXPANDED if first else BRIDGED
             found += [(p, 0 if first else self._plan.depth + 1) for p in passages[:take]]
+        self._plan.barren = 0 if len(self._plan.shown) > before else self._plan.barren + 1
         known = {seen.ref for seen, _ in self._plan.queue} | self._plan.expanded
         fresh = list({s.ref: (s, depth) for s, depth in reversed(found) if s.ref not in known}.values())
         self._plan.queue = [*reversed(fresh), *self._plan.queue]
@@ -109,7 +115,7 @@ class BuiltinPlanner:
     def _expansion(self) -> list[str]:
         """One query from the next passage that leaves something open and brings something new."""
         plan = self._plan
-        while plan.queue:
+        while plan.queue and plan.barren < BARREN:
             seen, plan.depth = plan.queue.pop(0)
             if seen.ref in plan.expanded:
                 continue

@@ -19,6 +19,8 @@ _IDENTIFIER = re.compile(
 )
 _QUOTED = re.compile(r'"([^"\n]{3,200})"|“([^”\n]{3,200})”|`([^`\n]{2,200})`|«([^»\n]{3,200})»')
 _PATH = re.compile(r"(?<![\w/])(?:[\w.@+-]+/)+[\w.@+-]+|(?<![\w/.])[\w@+-]+\.[A-Za-z]{1,5}\b(?!\()")
+_STARTS = re.compile(r"(?:^|[.!?:…]['\"”)]*\s+|\n\s*|[-*•–—]\s+)['\"“(]*$")
+_CONTRACTED = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 # Function words and words that ask; English and Polish, the languages of the specification's set.
@@ -29,6 +31,8 @@ _FUNCTION_WORDS = """
     other our out over own s same she should since so some such than that the their them then there these
     they this those through to too two under until up us very was we were what when where which while who
     whom whose why will with would you your
+    hello hey hi oh ok okay thanks wow yeah yes
+    cześć dzięki hej
     bez by było być być była były ci co czy dla do gdy gdzie go i ich ile im ja jak jaka jaki jakie jako je
     jego jej jest jeszcze już kiedy kto która które którego której który których którym ma mnie może na nad
     nie niż o od oraz po pod przez przy się są ta tak także tam te tego tej ten to tu tym w we więc z za
@@ -74,13 +78,23 @@ def sentences(text: str) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """Distinct words of names: a capital, a digit or an inner underscore, no function word, in order."""
+    """Distinct words of names: a capital, a digit or an inner underscore, no function word, in order.
+
+    A capital at the start of a sentence says nothing, unless the next word has one too or the word comes
+    with its capital elsewhere in the text.
+    """
     seen: dict[str, str] = {}
-    for word in words(text):
+    for match in _WORD.finditer(text):
+        word = match.group()
+        bare = _CONTRACTED.sub("", word)
         named = word[0].isupper() or any(c.isdigit() for c in word) or "_" in word
-        bare = word.removesuffix("'s").removesuffix("’s")
-        if named and len(bare) > 1 and bare.casefold() not in STOP:
-            seen.setdefault(bare.casefold(), bare)
+        if not named or len(bare) < 2 or bare.casefold() in STOP:
+            continue
+        if bare[1:].islower() and _STARTS.search(text[max(0, match.start() - 4) : match.start()]):
+            following = _WORD.match(text, match.end() + 1)
+            if following is None or not following.group()[0].isupper():
+                continue
+        seen.setdefault(bare.casefold(), bare)
     return list(seen.values())
 
 
