@@ -40,6 +40,7 @@ class CodeGraph:
         self._parser = parser
         self._files_of: dict[str, list[int]] = {}
         self._symbols: dict[int, tuple[Symbol, ...]] = {}
+        self._reach: dict[Function, dict[Function, float]] = {}
         self._callees: dict[Function, tuple[tuple[Function, float], ...]] = {}
         for chunk in chunks:
             file = corpus.files[chunk.file]
@@ -93,6 +94,8 @@ class CodeGraph:
 
     def reach(self, start: Function) -> dict[Function, float]:
         """Functions that `start` may call, directly or not, each with the weight of its best path."""
+        if start in self._reach:
+            return self._reach[start]
         best: dict[Function, float] = {start: 1.0}
         frontier = [start]
         for _ in range(MAX_DEPTH):
@@ -105,6 +108,7 @@ class CodeGraph:
             best.update(grown)
             frontier = sorted(grown)
         del best[start]
+        self._reach[start] = best
         return best
 
     def callees(self, function: Function) -> tuple[tuple[Function, float], ...]:

@@ -11,7 +11,7 @@ from agentloop.loop import LoopResult
 from agentloop.request import CompressRequest, TaskType
 from agentloop.tasks.debug.evidence import debug_evidence
 from agentloop.tasks.inspect.evidence import inspect_evidence
-from agentloop.tasks.logs import LEADING, distinct, failure_drafts
+from agentloop.tasks.logs import LEADING, asks_for_failure, beside_failures, distinct, failure_drafts
 from agentloop.tasks.model import TaskEvidence
 from agentloop.tasks.model_claims import model_drafts
 from agentloop.types import Chunk, Corpus, Ranking
@@ -40,6 +40,8 @@ def task_evidence(
     if request.task_type is TaskType.INSPECT_REPO:
         evidence = inspect_evidence(found, corpus, chunks, request, parser)
         return replace(evidence, drafts=distinct([*claimed, *evidence.drafts], corpus), answer=answer)
+    if request.task_type is TaskType.SUMMARIZE_LOGS and failures and asks_for_failure(request.question):
+        found = beside_failures(found, request.question)
     lead = len(failures) if request.task_type is TaskType.SUMMARIZE_LOGS else LEADING
     drafts = [*claimed, *failures[:lead], *found, *failures[lead:]]
     return TaskEvidence(distinct(drafts, corpus), answer=answer)

@@ -18,6 +18,10 @@ _FAILURE = re.compile(
     r"|błąd\w*|błęd\w*|awari\w*|nie działa)\b",
     re.IGNORECASE,
 )
+# Quoted text, and words with a digit, an inner capital, or a mark that names have.
+_NAMED = re.compile(
+    r"[\"'`]([^\"'`]{2,80})[\"'`]|\b(\w{0,60}(?:\d\w*|[a-z][A-Z]\w*|[_./:@-]\w[\w./:@-]{0,60}))", re.UNICODE
+)
 
 
 def log_files(corpus: Corpus, role: InputRole) -> list[SourceFile]:
@@ -41,6 +45,15 @@ def failure_drafts(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> 
     if not logs or not (request.task_type in _ABOUT_FAILURES or asks_for_failure(request.question)):
         return []
     return log_drafts(corpus, logs, request, ledger, baseline_files=log_files(corpus, InputRole.BASELINE))
+
+
+def beside_failures(found: Sequence[Draft], question: str) -> list[Draft]:
+    """What retrieval adds to the failures of the logs: claims with a name or a quotation of the question.
+
+    The other words of a question about a failure ("build", "failed", "cause") are on any line of a log.
+    """
+    named = [word.lower() for match in _NAMED.finditer(question) for word in match.groups() if word]
+    return [draft for draft in found if any(word in draft.claim.lower() for word in named)][:LEADING]
 
 
 def distinct(drafts: Sequence[Draft], corpus: Corpus) -> list[Draft]:
