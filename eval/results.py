@@ -54,6 +54,7 @@ def variant_results(scored: Scored, config: RunConfig) -> dict[str, Any]:
     """Results of one set in one form."""
     variant, answers, tables = scored.variant, scored.answers, scored.tables
     headline = [q for q in variant.questions if q.headline and q.docs]
+    lone = variant.golden.lane is Lane.LOGS  # each question has its own log: groups and ranks say nothing
     seed = config.seed
     result: dict[str, Any] = {
         "lane": str(variant.golden.lane),
@@ -70,13 +71,13 @@ def variant_results(scored: Scored, config: RunConfig) -> dict[str, Any]:
             "engine_errors": sum("engine_error" in a.notes for a in answers[rung].values()),
             "by_kind": split(chosen, headline, lambda q: q.kind, seed),
             "by_lang": split(chosen, headline, lambda q: q.lang, seed),
-            "by_group": split(chosen, headline, lambda q: q.group, seed),
+            "by_group": {} if lone else split(chosen, headline, lambda q: q.group, seed),
             "calibration": reliability(headline, answers[rung]),
         }
         apart = {q.qid: table[q.qid] for q in variant.questions if not q.headline and q.qid in table}
         if apart:
             result["rungs"][rung]["not_in_headline"] = summary(apart, seed)
-    result["bm25_fails"] = bm25_fails(tables, headline, seed)
+    result["bm25_fails"] = {} if lone else bm25_fails(tables, headline, seed)
     result["tests"] = tests(tables, headline, seed)
     return result
 

@@ -29,6 +29,8 @@ def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
     import ir_measures  # noqa: F401  # a missing extra must show before hours of work
 
     sets = variants(config)
+    if config.record is not None:
+        config.record.mkdir(parents=True, exist_ok=True)
     config = _fetched(config, sets)
     open_run(config, sets, resume=resume, force=force)
     with _terminated_as_interrupted():
