@@ -160,7 +160,11 @@ class JobSpec:
             "manifest.json": to_bytes(manifest),
             **entities(outcome, manifest["manifest_id"]),
         }
-        if key:
+        if (
+            key
+            and warm is not None
+            and (self.policy.cache_records or not warm.cites_records(outcome.released))
+        ):
             packcache.store(self.cache(), key, outcome.released, artifacts)
         status = ("partial" if kept.layers else "miss") if self.cache_dir else "bypass"
         metadata = {

@@ -128,6 +128,7 @@ def remember_inputs(cache: Cache, request: CompressRequest, policy: Policy, caps
         "snapshot": snapshot_digest(warm.snapshot),
         "skip": sorted(skipped(warm.corpus)),
         "corpus": corpus_id(warm.corpus),
+        "racy": bool(warm.snapshot.racy()),
     }
     key = inputs_key(affinity(request, policy, caps), policy.namespace)
     data = json.dumps(value, ensure_ascii=True).encode()
@@ -146,7 +147,7 @@ def look_up(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps, 
     value = json.loads(data)
     roots = [absolute_path(ref.uri, "input") for ref in request.input_refs]
     found = take(roots, frozenset(value["skip"]), caps.max_files * ENTRIES_PER_FILE)
-    if found is None or snapshot_digest(found.without(value["skip"])) != value["snapshot"]:
+    if found is None or value["racy"] or snapshot_digest(found.without(value["skip"])) != value["snapshot"]:
         return "miss"
     key = pack_key(request, value["corpus"], policy, caps, model)
     return "hit" if cache.get(key) is not None else "partial"

@@ -8,8 +8,9 @@ build, byte for byte. What is kept lives in memory, in a process of its own name
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agentloop.budget import Ledger
 from agentloop.chunking import chunk_corpus
@@ -60,11 +61,34 @@ class Warm:
         for ref, info in zip(request.input_refs, self.corpus.inputs, strict=True):
             check_declared(ref, info.input_id, info.content_hash)
 
+    def places(self) -> Iterator[tuple[str, SourceFile]]:
+        """Each file with its absolute path."""
+        roots = {info.input_id: (info.root, info.is_dir) for info in self.corpus.inputs}
+        for file in self.corpus.files:
+            root, is_dir = roots[file.input_id]
+            yield (f"{root}/{file.path}" if is_dir else root), file
+
     def keepable(self, policy: Policy) -> bool:
-        """Whether it may outlive its request: held in memory whole, and no records unless policy says so."""
+        """Whether it may outlive its request in memory: held whole, and no input is a set of records.
+
+        Records inside a folder (a mail among a repository's test data) don't make the folder one.
+        """
+        named = {info.input_id for info in self.corpus.inputs if not info.is_dir}
         return self.snapshot is not None and all(
-            isinstance(file.content, Memory) and (file.kind is not FileKind.RECORDS or policy.cache_records)
+            isinstance(file.content, Memory)
+            and (file.kind is not FileKind.RECORDS or policy.cache_records or file.input_id not in named)
             for file in self.corpus.files
+        )
+
+    def cites_records(self, released: Mapping[str, Any]) -> bool:
+        """Whether the evidence of a pack over this corpus points into records."""
+        records = {(f.input_id, f.path) for f in self.corpus.files if f.kind is FileKind.RECORDS}
+        refs = [ref for item in released["payload"]["evidence"] for ref in item["source_refs"]]
+        # Where policy withholds paths, any record in the input counts.
+        inputs = {input_id for input_id, _ in records}
+        return any(
+            (ref["input_id"], ref["path"]) in records if "path" in ref else ref["input_id"] in inputs
+            for ref in refs
         )
 
 
@@ -74,12 +98,34 @@ def primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:
     return [c for c in chunks if corpus.files[c.file].input_id not in baselines] if baselines else chunks
 
 
-def current(kept: Warm, request: CompressRequest, caps: Caps) -> bool:
-    """Whether the inputs are what they were, by their identities alone."""
+def current(kept: Warm, request: CompressRequest, caps: Caps) -> Warm | None:
+    """`kept` with a new snapshot, when the inputs are what they were; None when something changed.
+
+    Identities decide; a file that changed just before the earlier snapshot is compared byte for byte.
+    """
     if kept.snapshot is None:
-        return False
+        return None
     found = _snapshot(request, caps, skipped(kept.corpus))
-    return found is not None and kept.snapshot.same_as(found)
+    if found is None or found.entries != kept.snapshot.entries:
+        return None
+    files = dict(kept.places())
+    for path in kept.snapshot.racy():
+        if os.path.isdir(path):
+            continue  # its names are entries themselves, and they are the same
+        file = files.get(path)
+        if file is None or not _holds(path, file):
+            return None
+    return replace(kept, snapshot=found)
+
+
+def _holds(path: str, file: SourceFile) -> bool:
+    """Whether a file's bytes are those that were read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as opened:
+        return opened.read(file.size + 1) == file.content.read(0, file.size)
 
 
 def build(
@@ -147,15 +193,11 @@ class _Known:
     """Files of an earlier build, by absolute path and identity."""
 
     def __init__(self, kept: Warm) -> None:
-        roots = {info.input_id: (info.root, info.is_dir) for info in kept.corpus.inputs}
         self._snapshot = kept.snapshot
-        self._files: dict[tuple[str, str], tuple[str, SourceFile]] = {}
-        for file in kept.corpus.files:
-            if file.derived is not None:
-                continue  # its extractor may have notes and allowances: it is read again
-            root, is_dir = roots[file.input_id]
-            place = f"{root}/{file.path}" if is_dir else root
-            self._files[file.input_id, file.path] = (place, file)
+        # Derived text is made again: its extractor may have notes and allowances of the request.
+        self._files = {
+            (file.input_id, file.path): (place, file) for place, file in kept.places() if file.derived is None
+        }
 
     def __call__(self, input_id: str, path: str, status: os.stat_result) -> SourceFile | None:
         """The file as it was read earlier, when its identity says that it is the same."""

@@ -38,12 +38,10 @@ class Snapshot:
         found = self.entries.get(path)
         return found == status_identity and max(found[3], found[4]) < self.taken_ns - RACY_NS
 
-    def same_as(self, later: Snapshot) -> bool:
-        """Whether nothing changed between this snapshot and a later one."""
-        if self.entries != later.entries:
-            return False
+    def racy(self) -> list[str]:
+        """Paths that changed so shortly before the snapshot that they may have changed again unseen."""
         limit = self.taken_ns - RACY_NS
-        return all(found[3] < limit and found[4] < limit for found in self.entries.values())
+        return [path for path, found in self.entries.items() if found[3] >= limit or found[4] >= limit]
 
     def without(self, folders: Iterable[str]) -> Snapshot:
         """The snapshot without what lies below `folders`; the folders themselves stay."""

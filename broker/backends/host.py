@@ -77,8 +77,10 @@ class Host:
         pulse = Pulse(run_dir.attempt(order.label), self._clock)
         try:
             spec = JobSpec.load(run_dir)
-            if self._kept is not None and current(self._kept, spec.request, spec.caps):
-                return Kept(self._kept, ("file_hash", "manifest", "chunks", "index"))
+            same = None if self._kept is None else current(self._kept, spec.request, spec.caps)
+            if same is not None:
+                self._kept = same
+                return Kept(same, ("file_hash", "manifest", "chunks", "index"))
             pulse.start(announce=False)
             warm = build(
                 spec.request, spec.caps, spec.policy, self._clock, kept=self._kept, progress=pulse.progress
