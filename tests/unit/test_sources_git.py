@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentloop.errors import AgentloopError, ErrorCode
-from agentloop.sources.git import HistoryLimits, blob_at, history, open_store
+from agentloop.sources.git import HistoryLimits, blob_at, history, open_store, touched_lines
 from agentloop.sources.git.packs import DamagedError, TooLargeError, apply_delta
 from agentloop.sources.git.store import GitStore
 from tests.source_case import failure, find, left_out, paths, write
@@ -294,3 +295,41 @@ def test_deltas() -> None:
     for bad in (b"", b"\xc8", copy[:-1], copy[:3], b"\xc9\x01\x01\x01a"):
         with pytest.raises(DamagedError):
             apply_delta(base, bad, 99)
+
+
+def blame(root: Path, path: str) -> dict[int, str]:
+    """Line -> commit, as git tells it."""
+    out = git(root, "blame", "--porcelain", path)
+    rows = (line.split() for line in out.splitlines() if not line.startswith("\t"))
+    return {int(row[2]): row[0] for row in rows if len(row) >= 3 and len(row[0]) == 40 and row[2].isdigit()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_touched_lines_agree_with_blame(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    git(tmp_path, "init", "-q")
+    lines = [f"unique {n}" for n in range(30)]
+    for day in range(1, 12):
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(len(lines))
+            new = [f"unique {day} {rng.random()}" for _ in range(rng.randint(0, 3))]
+            lines[at : at + rng.randint(0, 3)] = new
+        lines = lines or ["unique again"]
+        commit(tmp_path, f"day {day}", day, **{"a.txt": "\n".join(lines) + "\n"})
+    ours = {
+        line: span.commit.commit
+        for span in touched_lines(history(str(tmp_path)))["a.txt"]
+        if not span.removed_only
+        for line in range(span.line_start, span.line_end + 1)
+    }
+    assert ours == blame(tmp_path, "a.txt")
+
+
+def test_touched_lines_of_a_removal_and_of_deleted_files(repo: Path) -> None:
+    text = (repo / "src/a.py").read_text().split("\n")
+    commit(repo, "shorter", 12, **{"src/a.py": "\n".join(text[:4] + text[6:])})
+    found = touched_lines(history(str(repo), since="2024-03-11"))
+    assert {
+        path: [(s.line_start, s.line_end, s.removed_only) for s in spans] for path, spans in found.items()
+    } == {"src/a.py": [(5, 5, True)]}
+    assert "gone.txt" not in touched_lines(history(str(repo)))

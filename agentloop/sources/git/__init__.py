@@ -9,6 +9,7 @@ from agentloop.sources.git.history import (
     history,
     open_store,
 )
+from agentloop.sources.git.touched import Touched, touched_lines
 
 __all__ = [
     "CommitChange",
@@ -16,7 +17,9 @@ __all__ = [
     "History",
     "HistoryLimits",
     "Hunk",
+    "Touched",
     "blob_at",
     "history",
     "open_store",
+    "touched_lines",
 ]
