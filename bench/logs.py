@@ -5,9 +5,9 @@
 
 `quality` reads `questions.jsonl`, `corpus.jsonl` and `pass_logs.jsonl.gz` of a golden set. Coverage of a log is
 the share of its labelled lines among the first N distinct lines that the evidence references, in its order;
-precision is the share of those lines that are labelled. Both are means over the logs. An item costs its
-claim and about 107 tokens, a further reference about 62 (measured on released packs); the evidence ends
-where a pack of `--budget` tokens would.
+precision is the share of those lines that are labelled. Both are means over the logs. The evidence is that of
+the pack that the whole pipeline releases within `--budget` tokens. In the noise lanes, 400 ordinary lines of
+a log's own beginning stand after it; in the twin lanes its passing twin is the baseline.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ import itertools
 import json
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentloop import tokens
+from agentloop import compress_sync
+from agentloop.api import make_request
 from agentloop.budget import Ledger
 from agentloop.clock import SystemClock
 from agentloop.config import Caps
-from agentloop.logs import analyse, log_drafts, segment
-from agentloop.request import Classification, CompressRequest, parse_request
-from agentloop.types import Corpus, Draft, FileKind, Memory, SourceFile
+from agentloop.logs import analyse, segment
+from agentloop.request import Classification, TaskType
+from agentloop.types import FileKind, SourceFile
 
-ENVELOPE_TOKENS, ITEM_TOKENS, REF_TOKENS = 330, 107, 62
 NOISE_LINES = 400
 
 
@@ -40,6 +41,7 @@ class Labelled:
     """A failed log with its labelled lines and its passing twin."""
 
     name: str
+    question: str
     text: str
     gold: frozenset[int]
     passing: str
@@ -56,7 +58,9 @@ def load(golden: Path) -> list[Labelled]:
     for row in _rows((golden / "questions.jsonl").read_text("utf-8")):
         ranges = [entry.rsplit(":", 1)[1].split("-") for entry in row["gold"]]
         gold = frozenset(n for a, b in ranges for n in range(int(a), int(b) + 1))
-        logs.append(Labelled(row["group"], texts[row["log"]], gold, twins.get(row["pass_log"], "")))
+        logs.append(
+            Labelled(row["group"], row["question"], texts[row["log"]], gold, twins.get(row["pass_log"], ""))
+        )
     return logs
 
 
@@ -69,48 +73,37 @@ def with_noise(log: Labelled) -> Labelled:
     lines = log.text.split("\n")
     ordinary = lines[: min(log.gold) - 1] or lines
     noise = list(itertools.islice(itertools.cycle(ordinary), NOISE_LINES))
-    return Labelled(log.name, "\n".join([*lines, *noise]), log.gold, log.passing)
+    return Labelled(log.name, log.question, "\n".join([*lines, *noise]), log.gold, log.passing)
 
 
-def source(text: str, index: int = 0) -> SourceFile:
-    """A log in memory as discovery would hand it over."""
-    data = text.encode()
-    return SourceFile(
-        index, f"in{index + 1}", "fail.log", FileKind.LOG, "", "text/plain", len(data), "sha256:" + "0" * 64,
-        Classification.INTERNAL, Memory(data),
-    )  # fmt: skip
+def evidence(log: Labelled, *, baseline: bool, budget: int) -> list[list[tuple[int, int]]]:
+    """The line ranges that each item of a released pack of at most `budget` tokens references, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        failing, passing = Path(folder) / "fail.log", Path(folder) / "pass.log"
+        failing.write_text(log.text, "utf-8", newline="")
+        passing.write_text(log.passing, "utf-8", newline="")
+        request = make_request(
+            log.question,
+            [failing],
+            task=TaskType.SUMMARIZE_LOGS,
+            baselines=[passing] if baseline else [],
+            constraints={"final_evidence_pack_budget": budget},
+        )
+        pack = compress_sync(request).released
+    assert pack["payload"]["budget"]["final_pack_tokens"] <= budget
+    return [
+        [(ref["line_start"], ref["line_end"]) for ref in item["source_refs"] if ref["path"] == "fail.log"]
+        for item in pack["payload"]["evidence"]
+    ]
 
 
-def evidence(log: Labelled, *, baseline: bool, budget: int) -> list[Draft]:
-    """The drafts that fit a pack of `budget` tokens."""
-    files = (source(log.text), source(log.passing, 1)) if baseline else (source(log.text),)
-    request: CompressRequest = parse_request(
-        {
-            "task_type": "summarize_logs",
-            "input_refs": [{"type": "log", "uri": "fail.log"}],
-            "task_params": {"query": "Which lines show the root cause of the failure?"},
-        }
-    )
-    drafts = log_drafts(
-        Corpus((), files, ()), files[:1], request, Ledger(SystemClock()), baseline_files=files[1:]
-    )
-    spent, kept = ENVELOPE_TOKENS, []
-    for draft in drafts:
-        spent += tokens.count(draft.claim) + ITEM_TOKENS + REF_TOKENS * (len(draft.places) - 1)
-        if spent > budget:
-            break
-        kept.append(draft)
-    return kept
-
-
-def referenced(drafts: list[Draft], limit: int) -> list[int]:
+def referenced(items: list[list[tuple[int, int]]], limit: int) -> list[int]:
     """The first `limit` distinct lines in order of the evidence."""
     seen: dict[int, None] = {}
-    for draft in drafts:
-        for place in draft.places:
-            for line in range(place.line_start, place.line_end + 1):
-                if len(seen) < limit:
-                    seen[line] = None
+    for first, last in itertools.chain.from_iterable(items):
+        for line in range(first, last + 1):
+            if len(seen) < limit:
+                seen[line] = None
     return list(seen)
 
 
@@ -125,12 +118,12 @@ def report(logs: list[Labelled], title: str, *, baseline: bool, budget: int, det
     tails: dict[int, list[tuple[float, float]]] = {60: [], 200: []}
     first: list[float] = []
     for log in logs:
-        drafts = evidence(log, baseline=baseline, budget=budget)
-        top = set(referenced(drafts[:1], 400))
+        items = evidence(log, baseline=baseline, budget=budget)
+        top = set(referenced(items[:1], 400))
         first.append(float(bool(top & log.gold)))
         count = log.text.count("\n") + (not log.text.endswith("\n"))
         for limit in (60, 200):
-            lines = referenced(drafts, limit)
+            lines = referenced(items, limit)
             tail = range(max(1, count - limit + 1), count + 1)
             for into, found in ((ours, set(lines)), (tails, set(tail))):
                 hit = len(found & log.gold)
@@ -139,10 +132,11 @@ def report(logs: list[Labelled], title: str, *, baseline: bool, budget: int, det
             (c60, p60), (c200, _) = ours[60][-1], ours[200][-1]
             best = min(1.0, 60 / len(log.gold))
             print(f"  {log.name:32s} cov60 {c60:.2f}/{best:.2f} prec60 {p60:.2f} cov200 {c200:.2f} first {first[-1]:.0f}"
-                  f" items {len(drafts)}")  # fmt: skip
+                  f" items {len(items)}")  # fmt: skip
     for name, rows in (("evidence", ours), ("tail", tails)):
         told = "  ".join(
-            f"@{limit}: coverage {mean([c for c, _ in rows[limit]]):.3f} precision {mean([p for _, p in rows[limit]]):.3f}"
+            f"@{limit}: coverage {mean([c for c, _ in rows[limit]]):.3f}"
+            f" precision {mean([p for _, p in rows[limit]]):.3f}"
             for limit in (60, 200)
         )
         extra = f"  labelled line in the first item {mean(first):.2f}" if name == "evidence" else ""

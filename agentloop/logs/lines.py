@@ -157,7 +157,9 @@ def place(reading: Reading, first: int, last: int) -> Place:
     times = (stamps[0], stamps[-1]) if stamps else ("", "")
     index = reading.file.index
     if opening.item < 0:
-        end = max(closing.end, opening.start + 1)
+        end = min(
+            closing.end + 1, reading.file.content.size
+        )  # with its newline: a blank line has nothing else
         return Place(
             index,
             opening.start,
