@@ -115,7 +115,8 @@ def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, co
     per_item = constraints.per_chunk_compression_budget
     lean = [shape(p, n, LEAN_CLAIM_TOKENS, LEAN_REFS, per_item) for n, p in enumerate(prepared, 1)]
     _check_items(lean, per_item)
-    room = limit - _payload([], frame, FIRST_EXAMPLES).payload.budget.final_pack_tokens
+    examples = FIRST_EXAMPLES if limit > RICH_FROM else 1
+    room = limit - _payload([], frame, examples).payload.budget.final_pack_tokens
     items = _choose(prepared, lean, room, per_item)
     while items or not prepared:
         fitted = _with_examples(items, frame, limit, corpus)

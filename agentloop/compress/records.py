@@ -67,6 +67,7 @@ def _say(item: Item, text: str) -> str:
     """`date speaker: text`; a speaker that the text already names is not repeated."""
     date = item.timestamp[:10]
     heading = item.heading or (f"p. {item.page}" if item.page else "")
-    speaker = "" if item.speaker and text.startswith(item.speaker) else item.speaker
-    lead = " ".join(part for part in (date, speaker or heading) if part)
+    if item.speaker and text.startswith(item.speaker):
+        return one_line(f"{date} {text}")
+    lead = " ".join(part for part in (date, item.speaker or heading) if part)
     return one_line(f"{lead}: {text}" if lead else text)

@@ -43,6 +43,8 @@ def source_ref(corpus: Corpus, place: Place, *, with_path: bool) -> SourceRef:
         record_ids = tuple(dict.fromkeys(item.record_id for item in items if item.record_id))
         start = start or items[0].timestamp
         end = end or items[-1].timestamp
+        if record_ids and start[:10] == end[:10]:
+            end = ""  # a run within one day: its first time is enough, and each token counts
         pages = (items[0].page, items[-1].page) if items[0].page else None
     return SourceRef(
         input_id=file.input_id,
