@@ -7,7 +7,7 @@ wording, which gets a trust of its own. The figures behind the constants are in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 K = 2
@@ -18,6 +18,8 @@ FALL = 0.5
 OWN_WORDS = 0.8
 AGAIN = 0.3
 """What a place in a second ranking adds to the best one."""
+ADDED = 0.6
+"""What a search adds to the scores of turns of a conversation, against the first pass."""
 SOURCES = 20
 EXPLAINING = 5
 DEPTH = 8
@@ -31,27 +33,36 @@ class Searched:
     chunks: Sequence[int]
 
 
-def merge(
-    first: Sequence[int],
-    searches: Sequence[Searched],
-    asked: frozenset[str],
-    terms_of: Callable[[int], frozenset[str]],
-    weight_of: Callable[[str], float],
-) -> dict[int, float]:
-    """Scores of all chunks found.
+def merge(first: Sequence[int], searches: Sequence[Searched], trust: Sequence[float]) -> dict[int, float]:
+    """Scores of all chunks found, by their places in the rankings.
 
     Args:
         first: the first pass, best first.
-        asked: the question's words, function words included.
-        terms_of: the index terms of a chunk.
-        weight_of: how telling a word is; 0 for one that the corpus lacks.
+        trust: of each search.
     """
     scores = {chunk: 1.0 / (K + rank) for rank, chunk in enumerate(first, 1)}
-    for search, trust in zip(searches, trusts(first, searches, asked, terms_of, weight_of), strict=True):
+    for search, share in zip(searches, trust, strict=True):
         for rank, chunk in enumerate(search.chunks[:DEPTH], 1):
-            value = SEARCH_WEIGHT * trust / (K + rank)
+            value = SEARCH_WEIGHT * share / (K + rank)
             known = scores.get(chunk, 0.0)
             scores[chunk] = max(known, value) + AGAIN * min(known, value)
+    return scores
+
+
+def add(
+    first: Mapping[int, float], searches: Sequence[Mapping[int, float]], trust: Sequence[float]
+) -> dict[int, float]:
+    """Scores where answers are spread over neighbours, as in a conversation: all evidence adds up.
+
+    Args:
+        first: scores of the first pass, the best 1.
+        searches: scores of each search, the best 1.
+        trust: of each search.
+    """
+    scores = {chunk: score / (K + 1) for chunk, score in first.items()}
+    for found, share in zip(searches, trust, strict=True):
+        for chunk, score in found.items():
+            scores[chunk] = scores.get(chunk, 0.0) + ADDED * share * score / (K + 1)
     return scores
 
 
@@ -62,7 +73,13 @@ def trusts(
     terms_of: Callable[[int], frozenset[str]],
     weight_of: Callable[[str], float],
 ) -> list[float]:
-    """How far each search is trusted, 0..1, in order; a search may build on those before it."""
+    """How far each search is trusted, 0..1, in order; a search may build on those before it.
+
+    Args:
+        asked: the question's words, function words included.
+        terms_of: the index terms of a chunk.
+        weight_of: how telling a word is; 0 for one that the corpus lacks.
+    """
     worth = {chunk: 1.0 / (1.0 + FALL * place) for place, chunk in enumerate(first[:SOURCES])}
     found: list[float] = []
     for search in searches:

@@ -13,9 +13,10 @@ from agentloop.index import words
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import CompressRequest, Strategy
 from agentloop.retrieval import question, snippet
+from agentloop.retrieval.conversation import Conversation
 from agentloop.retrieval.dedup import collapse
 from agentloop.retrieval.focus import span_of, symbol_for
-from agentloop.retrieval.merge import Searched, merge
+from agentloop.retrieval.merge import Searched, add, merge, trusts
 from agentloop.retrieval.near import near_hits
 from agentloop.retrieval.retriever import Retrieved, Retriever
 from agentloop.types import Candidate, Chunk, Corpus, FileKind, Passage, Ranking, ReadResult, SearchResult
@@ -52,6 +53,7 @@ class RetrievalSession:
         self._ledger = ledger
         self._parser = parser
         self.retriever = Retriever(corpus, chunks, parser, index)
+        self._conversation = Conversation(corpus, chunks)
         self._first: Retrieved | None = None
         self._searches: list[Retrieved] = []
         ledger.add(Stage.INDEXING, chunks=len(chunks))
@@ -120,23 +122,34 @@ class RetrievalSession:
             for place, candidate in enumerate(candidates)
         ]
         collapsed = tuple(collapse(candidates, self._corpus, list(self._chunks)))
+        collapsed = tuple(self._conversation.runs(collapsed))
         return self._ranking(collapsed, first, len(scored), len(kept), spent)
 
     def _fused(self, first: Retrieved) -> list[tuple[int, float]]:
-        """The first pass, and what the loop's searches found in it or beside it."""
-        if not self._searches:
-            return list(first.scored)
-        index = self.retriever.index
+        """The first pass and the loop's searches in one order; turns of a conversation with their neighbours."""
         asked = frozenset(term for word in words.words(first.question.text) for term in words.terms(word))
-        merged = merge(
-            [n for n, _ in first.scored],
-            [Searched(frozenset(f.question.terms), [n for n, _ in f.scored[:TOP]]) for f in self._searches],
+        scores = self._merged(first, asked) if self._searches else dict(first.scored)
+        scores = self._conversation.smoothed(scores, asked)
+        top = max(scores.values(), default=1.0) or 1.0
+        return sorted(((n, score / top) for n, score in scores.items()), key=lambda pair: (-pair[1], pair[0]))
+
+    def _merged(self, first: Retrieved, asked: frozenset[str]) -> dict[int, float]:
+        index = self.retriever.index
+        first_chunks = [n for n, _ in first.scored]
+        searches = [
+            Searched(frozenset(f.question.terms), [n for n, _ in f.scored[:TOP]]) for f in self._searches
+        ]
+        trust = trusts(
+            first_chunks,
+            searches,
             asked,
             self.retriever.terms,
             lambda word: index.idf(index.df(word)) if index.df(word) else 0.0,
         )
-        top = max(merged.values(), default=1.0)
-        return sorted(((n, score / top) for n, score in merged.items()), key=lambda pair: (-pair[1], pair[0]))
+        scores = merge(first_chunks, searches, trust)
+        added = add(dict(first.scored), [dict(f.scored) for f in self._searches], trust)
+        scores.update({n: score for n, score in added.items() if self._conversation.turn(n) is not None})
+        return scores
 
     def _within_budget(self, order: Sequence[int]) -> tuple[list[int], int]:
         budget = self._request.constraints.retrieved_chunk_budget

@@ -1,0 +1,114 @@
+"""Records of a conversation: a turn is judged with the turns around it, and cited as a run of turns.
+
+An answer often stands beside the words that a question shares with the conversation: in the reply, or in
+the remark before. So each turn's score takes part of its neighbours' in the same session, and turns that
+follow each other become one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentloop.types import Candidate, Chunk, Corpus, FileKind, Item, Span
+
+NEIGHBOURS = ((1, 0.6), (2, 0.3))
+"""What a turn takes of the score of the turns one and two places away."""
+SPEAKER = 0.1
+"""A turn by a speaker whom the question names, against the best score."""
+RUN_TURNS = 24
+"""So many of the best turns are joined into runs where they touch; the others stand alone."""
+LONGEST_RUN = 8
+
+
+class Conversation:
+    """Which chunks are turns, and which are next to each other."""
+
+    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk]) -> None:
+        self._corpus = corpus
+        self._chunks = chunks
+
+    def turn(self, number: int) -> Item | None:
+        """The item of a chunk that is a turn of a session; None for anything else."""
+        if not 0 <= number < len(self._chunks):
+            return None
+        chunk = self._chunks[number]
+        file = self._corpus.files[chunk.file]
+        if file.kind is not FileKind.RECORDS or file.derived is None or chunk.first_item < 0:
+            return None
+        item = file.derived.items[chunk.first_item]
+        return item if item.scope else None
+
+    def beside(self, number: int, step: int) -> int | None:
+        """The turn `step` places away, if it belongs to the same session."""
+        one, other = self.turn(number), self.turn(number + step)
+        if one is None or other is None or one.scope != other.scope:
+            return None
+        return number + step if self._chunks[number].file == self._chunks[number + step].file else None
+
+    def smoothed(self, scores: Mapping[int, float], asked: frozenset[str]) -> dict[int, float]:
+        """Scores with the neighbours' share, turns that no search found included; other chunks keep theirs.
+
+        Args:
+            asked: the question's words in lower case, for the names of speakers.
+        """
+        turns = {n: score for n, score in scores.items() if self.turn(n) is not None}
+        if not turns:
+            return dict(scores)
+        near = set(turns)
+        for number in turns:
+            near.update(n for n in (self.beside(number, s) for s in (-2, -1, 1, 2)) if n is not None)
+        highest = max(turns.values())
+        summed: dict[int, float] = {}
+        for number in sorted(near):
+            total = turns.get(number, 0.0)
+            for step, share in NEIGHBOURS:
+                for other in (self.beside(number, -step), self.beside(number, step)):
+                    total += share * turns.get(other, 0.0) if other is not None else 0.0
+            turn = self.turn(number)
+            if turn is not None and turn.speaker and set(turn.speaker.lower().split()) & asked:
+                total += SPEAKER * highest
+            summed[number] = total
+        scale = highest / max(summed.values())  # turns stay comparable with chunks of other files
+        return {**scores, **{number: total * scale for number, total in summed.items()}}
+
+    def runs(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates with the best turns joined: the best of a run stands for it, its span is the focus."""
+        order = [c.chunk for c in candidates if self.turn(c.chunk) is not None][:RUN_TURNS]
+        free = set(order)
+        home: dict[int, tuple[int, int]] = {}
+        for number in order:
+            if number not in free:
+                continue
+            first = last = number
+            free.discard(number)
+            for step in (-1, 1):
+                end = number
+                while last - first + 1 < LONGEST_RUN:
+                    other = self.beside(end, step)
+                    if other is None or other not in free:
+                        break
+                    free.discard(other)
+                    end = other
+                    first, last = min(first, end), max(last, end)
+            home[number] = (first, last)
+        joined = set(order) - set(home)
+        found: list[Candidate] = []
+        for candidate in candidates:
+            if candidate.chunk in joined:
+                continue
+            run = home.get(candidate.chunk)
+            if run is not None and run[0] != run[1]:
+                candidate = _with_focus(candidate, self._span(*run))
+            found.append(candidate)
+        return found
+
+    def _span(self, first: int, last: int) -> Span:
+        head, tail = self._chunks[first], self._chunks[last]
+        return Span(head.byte_start, tail.byte_end, head.line_start, tail.line_end)
+
+
+def _with_focus(candidate: Candidate, span: Span) -> Candidate:
+    return Candidate(
+        candidate.chunk, candidate.score, candidate.ranks, (span,), candidate.symbol, candidate.terms,
+        candidate.duplicates,
+    )  # fmt: skip
