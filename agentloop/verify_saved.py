@@ -133,21 +133,16 @@ class _Reader:
 
     def _blob(self, root: Path, ref: dict[str, Any]) -> tuple[bytes | None, str]:
         """Content of a commit, read as objects: git itself is never run in an input."""
-        from dulwich.errors import NotGitRepository
-        from dulwich.object_store import tree_lookup_path
-        from dulwich.objects import Blob, Commit
-        from dulwich.repo import Repo
+        from agentloop.sources.git import blob_at, open_store
 
-        try:
-            with Repo(str(root)) as repo:
-                commit = repo[str(ref["commit"]).encode()]
-                if not isinstance(commit, Commit):
-                    return None, "!its commit is none of the repository"
-                _, sha = tree_lookup_path(repo.__getitem__, commit.tree, os.fsencode(str(ref["path"])))
-                blob = repo[sha]
-        except (NotGitRepository, KeyError, ValueError, AssertionError, OSError):
-            return None, "its commit or path is not in the repository"
-        return (blob.data, "") if isinstance(blob, Blob) else (None, "!its path is no file")
+        missing = "its commit or path is not in the repository"
+        with open_store(os.path.abspath(root)) as store:
+            if isinstance(store, str):
+                return None, missing
+            try:
+                return blob_at(store, str(ref["commit"]), str(ref["path"]), self._caps.max_file_bytes), ""
+            except (KeyError, ValueError):
+                return None, missing
 
     def _span(self, data: bytes, ref: dict[str, Any]) -> tuple[str, str]:
         a, b = ref["byte_start"], ref["byte_end"]
