@@ -23,6 +23,6 @@ class Command(Protocol):
         ...
 
 
-from broker.commands import compress, doctor, hash, schema, verify  # noqa: E402
+from broker.commands import compress, doctor, eval, hash, jobs, model, operate, schema, serve, verify  # noqa: E402
 
-ALL: tuple[Command, ...] = (compress, verify, hash, schema, doctor)
+ALL: tuple[Command, ...] = (compress, verify, hash, serve, jobs, model, eval, operate, doctor, schema)

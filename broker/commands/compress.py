@@ -35,6 +35,17 @@ def add_parser(commands: Subparsers) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_request_arguments(parser)
+    add = parser.add_argument
+    add("--record", metavar="FILE", help="write the model's exchange, for --model replay:FILE")
+    add("--format", choices=("text", "json"), help="text on a terminal, else json")
+    add("--output", metavar="FILE", help="write the pack there instead of stdout")
+    add("--artifacts", metavar="DIR", help="also write the local artifacts of the pack there")
+    parser.set_defaults(run=run)
+
+
+def add_request_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what makes a request: `compress` runs it here, `submit` hands it to a broker."""
     add = parser.add_argument
     add("query", nargs="?", metavar="QUERY", help="the question")
     add(
@@ -48,12 +59,7 @@ def add_parser(commands: Subparsers) -> None:
     add("--max-tool-calls", type=int, metavar="N", help="calls that the tool loop may make (6)")
     add("--baseline", action="append", default=[], metavar="PATH", help="a passing run to compare with")
     add("--model", metavar="PROFILE", help="model profile, or replay:FILE (the built-in planner)")
-    add("--record", metavar="FILE", help="write the model's exchange, for --model replay:FILE")
     add("--request", metavar="FILE", help="a whole request as JSON, - for standard input")
-    add("--format", choices=("text", "json"), help="text on a terminal, else json")
-    add("--output", metavar="FILE", help="write the pack there instead of stdout")
-    add("--artifacts", metavar="DIR", help="also write the local artifacts of the pack there")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,7 +80,7 @@ def _answer(args: argparse.Namespace) -> Outcome:
     from agentloop.api import compress_sync
     from broker.commands.environment import compress_environment
 
-    request = _request(args)
+    request = request_of(args)
     with compress_environment(
         model=args.model or request.execution_profile.model_profile,
         record=args.record,
@@ -83,7 +89,12 @@ def _answer(args: argparse.Namespace) -> Outcome:
         return compress_sync(request, env)
 
 
-def _request(args: argparse.Namespace) -> CompressRequest:
+def request_of(args: argparse.Namespace) -> CompressRequest:
+    """The request that the arguments of `add_request_arguments` make.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID or INPUT_DISCOVERY_FAILED, naming what is off.
+    """
     from agentloop.api import make_request
     from agentloop.errors import AgentloopError, ErrorCode, Stage
     from agentloop.request import TaskType
@@ -111,6 +122,7 @@ def _request(args: argparse.Namespace) -> CompressRequest:
         baselines=args.baseline,
         task_params=params,
         constraints=constraints,
+        execution_profile={"model_profile": args.model} if args.model else {},
     )
 
 

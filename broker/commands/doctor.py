@@ -79,10 +79,11 @@ def _grammars() -> str:
 
 
 def _home() -> str:
-    from broker.commands.environment import home
+    from broker.commands.settings import settings
 
-    home().mkdir(parents=True, exist_ok=True, mode=0o700)
-    probe = home() / ".doctor"
+    home = settings().home_path
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    probe = home / ".doctor"
     probe.write_bytes(b"")
     probe.unlink()
     return "BROKER_HOME can be written"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from agentloop.pipeline import Environment, no_progress
 from agentloop.types import FileKind
+from broker.auth import LOCAL_NAMESPACE
+from broker.commands.settings import model_places, settings
 
 if TYPE_CHECKING:
     from agentloop.errors import Stage
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
 
 KEPT_PACKS = 200
 """Packs whose local artifacts stay on disk; the oldest go first."""
-
-
-def home() -> Path:
-    """BROKER_HOME, or the user's state folder."""
-    if chosen := os.environ.get("BROKER_HOME"):
-        return Path(chosen)
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "agentloop"
 
 
 @contextmanager
@@ -42,13 +35,20 @@ def compress_environment(
     Raises:
         AgentloopError: the model profile is unknown or can't be served.
     """
-    env = Environment(progress=progress or no_progress, stdin=sys.stdin.buffer)
+    found = settings()
+    # allowed roots bind the broker's callers: a person at the command line may read what they name
+    env = Environment(
+        caps=found.caps(),
+        policy=replace(found.policy(LOCAL_NAMESPACE), allowed_roots=None),
+        progress=progress or no_progress,
+        stdin=sys.stdin.buffer,
+    )
     if model is None and record is None:
         yield env
         return
-    from agentloop.loop import open_model
+    from agentloop.loop.brains import open_model
 
-    with open_model(model, home=home(), record=record) as chat:
+    with open_model(model, model_places(found), Path(record) if record else None) as chat:
         yield replace(env, model=chat)
 
 
@@ -60,7 +60,9 @@ def keep_artifacts(outcome: Outcome, directory: str | None) -> None:
     records = any(file.kind is FileKind.RECORDS for file in outcome.corpus.files)
     if directory is None and records:
         return
-    folder = Path(directory) if directory else home() / "packs" / outcome.pack.provenance.pack_id
+    folder = (
+        Path(directory) if directory else settings().home_path / "packs" / outcome.pack.provenance.pack_id
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, data in outcome.artifacts.items():

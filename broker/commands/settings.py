@@ -1,0 +1,59 @@
+"""The settings of a command, read once: file, environment, flags."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broker.commands import EXIT_NO_PACK, EXIT_USAGE
+
+if TYPE_CHECKING:
+    from agentloop.loop.brains import ModelPlaces
+    from broker.config import Settings
+
+
+def settings(flags: dict[str, Any] | None = None) -> Settings:
+    """Settings from `broker.toml`, the environment and flags.
+
+    Raises:
+        SystemExit: a value can't be used; the message on stderr names it.
+    """
+    from broker.config import SettingsError, load
+
+    try:
+        return load(os.environ, flags or {})
+    except SettingsError as error:
+        print(f"agentloop: {error}", file=sys.stderr)
+        raise SystemExit(EXIT_USAGE) from None
+
+
+def model_places(found: Settings) -> ModelPlaces:
+    """Where models and their profiles lie."""
+    from agentloop.loop.brains import ModelPlaces
+
+    home = found.home_path
+    profiles = [Path(found.model_profiles_file)] if found.model_profiles_file else []
+    profiles += [home / "models.toml", home / "models"]
+    return ModelPlaces(home=home / "models", profiles=profiles, environ=os.environ)
+
+
+def refusing(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """`run`, with the errors that an operator can mend told in one line."""
+
+    def wrapped(args: argparse.Namespace) -> int:
+        from agentloop.errors import AgentloopError
+        from broker.commands.errors import report
+
+        try:
+            return run(args)
+        except AgentloopError as error:
+            return report(error, readable=sys.stderr.isatty())
+        except (OSError, ValueError) as error:
+            print(f"agentloop: {error}", file=sys.stderr)
+            return EXIT_NO_PACK
+
+    return wrapped
