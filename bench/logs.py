@@ -3,8 +3,8 @@
     python bench/logs.py quality GOLDEN/cidiff [--half even|odd] [--detail]
     python bench/logs.py speed LOG
 
-`quality` reads `questions.jsonl`, `corpus.jsonl` and `pass_logs.jsonl.gz` of a golden set. Coverage of a log is
-the share of its labelled lines among the first N distinct lines that the evidence references, in its order;
+`quality` reads `questions.jsonl`, `corpus.jsonl` and `pass_logs.jsonl.gz` of a golden set. Coverage of a log
+is the share of its labelled lines among the first N distinct lines that the evidence references, in order;
 precision is the share of those lines that are labelled. Both are means over the logs. The evidence is that of
 the pack that the whole pipeline releases within `--budget` tokens. In the noise lanes, 400 ordinary lines of
 a log's own beginning stand after it; in the twin lanes its passing twin is the baseline.
@@ -52,7 +52,7 @@ def load(golden: Path) -> list[Labelled]:
     texts = {row["id"]: row["text"] for row in _rows((golden / "corpus.jsonl").read_text("utf-8"))}
     twins = {
         row["id"]: row["text"]
-        for row in _rows(gzip.open(golden / "pass_logs.jsonl.gz", "rt", encoding="utf-8").read())
+        for row in _rows(gzip.decompress((golden / "pass_logs.jsonl.gz").read_bytes()).decode())
     }
     logs = []
     for row in _rows((golden / "questions.jsonl").read_text("utf-8")):
@@ -131,8 +131,10 @@ def report(logs: list[Labelled], title: str, *, baseline: bool, budget: int, det
         if detail:
             (c60, p60), (c200, _) = ours[60][-1], ours[200][-1]
             best = min(1.0, 60 / len(log.gold))
-            print(f"  {log.name:32s} cov60 {c60:.2f}/{best:.2f} prec60 {p60:.2f} cov200 {c200:.2f} first {first[-1]:.0f}"
-                  f" items {len(items)}")  # fmt: skip
+            print(
+                f"  {log.name:32s} cov60 {c60:.2f}/{best:.2f} prec60 {p60:.2f} cov200 {c200:.2f}"
+                f" first {first[-1]:.0f} items {len(items)}"
+            )
     for name, rows in (("evidence", ours), ("tail", tails)):
         told = "  ".join(
             f"@{limit}: coverage {mean([c for c, _ in rows[limit]]):.3f}"
@@ -180,8 +182,11 @@ def speed(args: argparse.Namespace) -> None:
         made = len(work())
         wall, spent = time.perf_counter() - started, time.process_time() - began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{name}: {content.size / 1e6:.0f} MB in {spent:.1f} s of one core ({wall:.1f} s wall), {content.size / 1e6 / spent:.0f} MB/s,"
-              f" {made} kept, peak {peak:.0f} MB")  # fmt: skip
+        megabytes = content.size / 1e6
+        print(
+            f"{name}: {megabytes:.0f} MB in {spent:.1f} s of one core ({wall:.1f} s wall),"
+            f" {megabytes / spent:.0f} MB/s, {made} kept, peak {peak:.0f} MB"
+        )
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from agentloop.logs.novelty import Novelty
 from agentloop.logs.prefix import split_prefix
 from agentloop.logs.severity import Level
 from agentloop.logs.timestamps import Stamp
-from agentloop.types import Place, SourceFile
+from agentloop.types import Derived, Place, SourceFile
 
 WHOLE_BYTES = 16 << 20  # a log up to this is analysed line by line: about two seconds
 RAW_LOOK = 1200  # bytes of a line that are decoded; what lies behind is seen by exact search only
@@ -53,7 +53,7 @@ class Reading:
 def read_lines(file: SourceFile, whole_bytes: int = WHOLE_BYTES) -> Reading:
     """The lines of a log file that an analysis reads."""
     if file.derived is not None:
-        lines = tuple(_derived_lines(file))
+        lines = tuple(_derived_lines(file.derived))
         return Reading(file, lines, len(lines), 0)
     if file.content.size <= whole_bytes:
         lines = tuple(
@@ -129,9 +129,8 @@ def _line(raw: str, number: int, start: int, end: int) -> Line:
     return Line(number, start, end, prefix.text, prefix.level, prefix.stamp, prefix.found)
 
 
-def _derived_lines(file: SourceFile) -> Iterator[Line]:
-    assert file.derived is not None
-    for index, item in enumerate(file.derived.items):
+def _derived_lines(derived: Derived) -> Iterator[Line]:
+    for index, item in enumerate(derived.items):
         at = 0
         for raw in item.text.split("\n"):
             prefix = split_prefix(strip(raw[:RAW_LOOK]))
@@ -156,7 +155,8 @@ def place(reading: Reading, first: int, last: int) -> Place:
     stamps = [line.stamp.text for line in reading.lines[first : last + 1] if line.stamp is not None]
     times = (stamps[0], stamps[-1]) if stamps else ("", "")
     index = reading.file.index
-    if opening.item < 0:
+    derived = reading.file.derived
+    if derived is None:
         end = min(
             closing.end + 1, reading.file.content.size
         )  # with its newline: a blank line has nothing else
@@ -169,8 +169,6 @@ def place(reading: Reading, first: int, last: int) -> Place:
             timestamp_start=times[0],
             timestamp_end=times[1],
         )
-    derived = reading.file.derived
-    assert derived is not None
     before = len(derived.joined(opening.item, closing.item)) - len(derived.items[closing.item].text)
     return Place(
         index,

@@ -10,7 +10,8 @@ from agentloop.logs.timestamps import Stamp, find_stamp
 
 _LEVEL = re.compile(
     r"[ \t]{0,3}(?:##\[(?P<gh>\w+)\]|::(?P<cmd>error|warning|notice)\b[^:]{0,300}::"
-    r"|[\[(<|]?(?P<word>TRACE|DEBUG|FINE|INFO|NOTICE|WARN|WARNING|ERROR|ERR|SEVERE|CRITICAL|CRIT|FATAL|ALERT|EMERG"
+    r"|[\[(<|]?(?P<word>TRACE|DEBUG|FINE|INFO|NOTICE|WARN|WARNING|ERROR|ERR|SEVERE|CRITICAL|CRIT|FATAL"
+    r"|ALERT|EMERG"
     r"|trace|debug|info|notice|warn|warning|error|critical|fatal)(?:[\])>|]|(?=[ \t:]))(?=[\s:\])>|-]|$))"
     r"(?:[ \t]?:)?[ \t]?"
 )

@@ -81,128 +81,86 @@ _CRASH = re.compile(
     r"|AddressSanitizer|SIGSEGV|SIGABRT|internal compiler error|Killed\s*$"
 )
 _FAILURE = re.compile(
-    r"^\s*(?:error\b(?!s? ?[=:] ?0)|ERROR\b|Error:|fatal:|FAIL(?:ED|URE)?\b|E {2,}\S|npm (?:ERR!|error) |yarn error "
-    r"|make(?:\[\d+\])?: \*\*\*|ninja: build stopped|--- FAIL|not ok \d|[✗✘✖×●] |❌|CMake Error|ld: |Undefined symbols"
-    r"|\* What went wrong:|Execution failed for task|error\[E\d+\]|Build failed|BUILD FAILED|Failed to |failed to "
+    r"^\s*(?:error\b(?!s? ?[=:] ?0)|ERROR\b|Error:|fatal:|FAIL(?:ED|URE)?\b|E {2,}\S|npm (?:ERR!|error) "
+    r"|yarn error "
+    r"|make(?:\[\d+\])?: \*\*\*|ninja: build stopped|--- FAIL|not ok \d|[✗✘✖×●] |❌|CMake Error|ld: "
+    r"|Undefined symbols"
+    r"|\* What went wrong:|Execution failed for task|error\[E\d+\]|Build failed|BUILD FAILED|Failed to "
+    r"|failed to "
     r"|Could not |Cannot |Unable to |unable to |Compilation failed|FAILURE: )"
     r"|:\d+(?::\d+)?:? (?:fatal )?error\b|\): error [A-Z]{2,}\d+|\]: error |: error (?:TS|CS|C|LNK|MSB)\d+"
     r"|\berror: |\bfatal: |: fatal |\bERROR[: ]| ERROR |\bFAILED\b|<<< (?:FAILURE|ERROR)!|BUILD FAILURE"
-    r"|\b[A-Z]\w{2,80}(?:Error|Exception)\b(?=[:\s]|$)|\bAssertionError\b|undefined reference to|cannot find symbol"
+    r"|\b[A-Z]\w{2,80}(?:Error|Exception)\b(?=[:\s]|$)|\bAssertionError\b|undefined reference to"
+    r"|cannot find symbol"
     r"|command not found|\bdoes not exist\b|returned (?:a )?(?:status|non-zero|error)|\bgave up\b"
     r"|exit(?:ed)?(?: with)?(?: code| status)?:? [1-9]\d{0,2}\b|Process completed with exit code [1-9]"
     r"|did not complete successfully|[Ee]xpected .{1,120} but (?:was|got)|has stopped|res=failed"
 )
 _TROUBLE = re.compile(
-    r"(?i:(?<![\w./-])(?:failed|fails?|failure|failures|failing|errors?|fatal|exception|aborted|aborting|denied|refused|rejected"
-    r"|cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|invalid|unexpected|timed out"
-    r"|timeout|crash(?:ed)?|unsuccessful|unsuccessfully|mismatch|missing|unsupported|unsafe|corrupt(?:ed)?|lost|panic"
-    r"|something went wrong|does not look like|doesn't look like|exhausted|overflow|violation|conflict|unreachable"
+    r"(?i:(?<![\w./-])(?:failed|fails?|failure|failures|failing|errors?|fatal|exception|aborted|aborting"
+    r"|denied|refused|rejected"
+    r"|cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|invalid|unexpected"
+    r"|timed out"
+    r"|timeout|crash(?:ed)?|unsuccessful|unsuccessfully|mismatch|missing|unsupported|unsafe"
+    r"|corrupt(?:ed)?|lost|panic"
+    r"|something went wrong|does not look like|doesn't look like|exhausted|overflow|violation|conflict"
+    r"|unreachable"
     r"|expired|forbidden|unauthorized|no heartbeat|killed|not supported|wrong)(?![\w/-]|\.\w))"
 )
 _MENTION = re.compile(r"(?i:warn(?:ing)?|deprecated|skipp(?:ed|ing)|retry(?:ing)?|error|exception|fail)")
 _HARMLESS = re.compile(
     r"(?i:\b(?:0|no|zero|without) (?:\w+ )?(?:errors?|failures?|failed|problems?)\b"
     r"|(?:failures?|errors?|failed)[\"']?\s?[:=] ?0\b(?!.*(?:failures?|errors?|failed)[\"']?\s?[:=] ?[1-9])"
-    r"|error-?prone|\bon-?(?:error|failure)\b|-werror|fail-?(?:fast|safe|over)|ignor(?:e|ed|ing) (?:\w+ )?(?:error|failure)"
+    r"|error-?prone|\bon-?(?:error|failure)\b|-werror|fail-?(?:fast|safe|over)|ignor(?:e|ed"
+    r"|ing) (?:\w+ )?(?:error|failure)"
     r"|continue-on-error|error[-_ ]?(?:handl|pages?|codes?\b|report|log)|\b(?:retry|retrying) on)"
 )
 _PASSED = re.compile(
-    r"^\s*(?:PASS(?:ED)?\b|ok\b(?! *\d+ .*# TODO)|✓|✔|√|\[ +OK +\]|--- PASS)|\b(?:PASSED|\.\.\. ok|: ok|SUCCESS)\s*$"
-    r"|^\s*(?:Progress|Downloading|Downloaded|Fetched|Fetching|Get:\d+|Collecting|Unpacking|Compiling|Installing)\b"
+    r"^\s*(?:PASS(?:ED)?\b|ok\b(?! *\d+ .*# TODO)|✓|✔|√|\[ +OK +\]|--- PASS)|\b(?:PASSED|\.\.\. ok|: ok"
+    r"|SUCCESS)\s*$"
+    r"|^\s*(?:Progress|Downloading|Downloaded|Fetched|Fetching|Get:\d+|Collecting|Unpacking|Compiling"
+    r"|Installing)\b"
 )
 _COMMAND = re.compile(
     r"^\s*(?:\+{1,3} |\$ |> (?:git|\w+@)|\[command\]|##\[(?:command|group)\]|Run |\w+@[\w-]+:\S*[$#] )"
 )
 
 
+_NAMED = {Level.FATAL: Weight.CRASH, Level.ERROR: Weight.FAILURE, Level.WARNING: Weight.MENTION}
+
+
 def weigh(text: str, level: Level) -> Weight:
     """How much a message speaks of a failure. `text` is without stamp, level and ANSI."""
     text = text[:LOOK]
-    named = (
-        Weight.CRASH
-        if level is Level.FATAL
-        else Weight.FAILURE
-        if level >= Level.ERROR
-        else Weight.MENTION
-        if level is Level.WARNING
-        else Weight.ORDINARY
-    )
+    named = _NAMED.get(level, Weight.ORDINARY)
     if not _hinted(text):
         return named
-    if _CRASH.search(text):
-        return Weight.CRASH
-    if _COMMAND.match(text) or _PASSED.search(text):
+    calm = level in (Level.DEBUG, Level.INFO)  # its own logger did not think it a failure
+    crash = _CRASH.search(text) is not None
+    if not crash and (_COMMAND.match(text) or _PASSED.search(text)):
         return min(named, Weight.MENTION)
-    if _HARMLESS.search(text):
-        return min(named, Weight.TROUBLE) if level >= Level.ERROR else Weight.ORDINARY
-    if _FAILURE.search(text):
-        return Weight.TROUBLE if Level.DEBUG <= level <= Level.INFO else Weight.FAILURE
-    if _TROUBLE.search(text):
-        found = Weight.MENTION if level in (Level.DEBUG, Level.INFO) else Weight.TROUBLE
-        return max(named, found)
-    return max(named, Weight.MENTION)
+    if not crash and _HARMLESS.search(text):
+        return min(named, Weight.TROUBLE)
+    if crash:
+        said = Weight.CRASH
+    elif _FAILURE.search(text):
+        said = Weight.FAILURE
+    else:
+        said = Weight.TROUBLE if _TROUBLE.search(text) else Weight.MENTION
+    if calm:
+        said = Weight.TROUBLE if said >= Weight.FAILURE else Weight.MENTION
+    return max(named, said)
 
 
 # Substrings without which none of the patterns above can match: one pass that spares ordinary lines.
-_HINTS = tuple(
-    [
-        "err",
-        "fail",
-        "except",
-        "fatal",
-        "panic",
-        "abort",
-        "kill",
-        "denied",
-        "refus",
-        "reject",
-        "cannot",
-        "can't",
-        "could",
-        "unable",
-        "undef",
-        "unres",
-        "invalid",
-        "unexp",
-        "timed",
-        "timeout",
-        "crash",
-        "wrong",
-        "mism",
-        "missing",
-        "unsup",
-        "unsafe",
-        "corrupt",
-        "lost",
-        "exhaus",
-        "overflow",
-        "violat",
-        "conflict",
-        "unreach",
-        "expir",
-        "forbid",
-        "unauth",
-        "warn",
-        "depre",
-        "skip",
-        "retr",
-        "trace",
-        "segm",
-        "dumped",
-        "memory",
-        "oom",
-        "sigs",
-        "siga",
-        "stopped",
-        "exit",
-        "uncaught",
-        "unhandled",
-        "ld:",
-        "expected",
-        "heartbeat",
-        "violation",
-    ]
-) + ("not ", "no ", "gave up", "look like", "✗", "✘", "✖", "×", "●", "❌", "e  ")
+_HINTS = (
+    "err", "fail", "except", "fatal", "panic", "abort", "kill", "denied", "refus", "reject", "cannot",
+    "can't", "could", "unable", "undef", "unres", "invalid", "unexp", "timed", "timeout", "crash", "wrong",
+    "mism", "missing", "unsup", "unsafe", "corrupt", "lost", "exhaus", "overflow", "violat", "conflict",
+    "unreach", "expir", "forbid", "unauth", "warn", "depre", "skip", "retr", "trace", "segm", "dumped",
+    "memory", "oom", "sigs", "siga", "stopped", "exit", "uncaught", "unhandled", "ld:", "expected",
+    "heartbeat", "not ", "no ", "gave up", "look like", "✗", "✘", "✖", "×", "●", "❌", "e  ",
+)  # fmt: skip
 
 
 def _hinted(text: str) -> bool:

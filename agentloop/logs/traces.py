@@ -29,7 +29,8 @@ JOINT = re.compile(
     r"| ---> |panic: |\[signal |exit status \d)"
 )
 HEAD = re.compile(
-    r"(?:Exception in thread |Traceback \(most recent|panic: |fatal error: |thread '[^']{0,80}'(?: \(\d+\))? panicked"
+    r"(?:Exception in thread |Traceback \(most recent|panic: |fatal error: "
+    r"|thread '[^']{0,80}'(?: \(\d+\))? panicked"
     r"|Unhandled exception|Uncaught |(?:[\w$.]{1,200}\.)?[A-Z]\w{0,80}(?:Error|Exception|Failure|Throwable)\b"
     r"|(?:\w+\.){2,12}[A-Z]\w*: )"
 )

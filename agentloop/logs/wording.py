@@ -15,7 +15,8 @@ DETAIL_CHARS = 200
 WORD_CHARS = 160  # a longer word (a blob, a data URL) shows its first `WORD_HEAD` characters
 WORD_HEAD = 16
 _ASSERTION = re.compile(
-    r"^\s*(?:E {2,}\S|AssertionError|assert(?:ion)?\b|Expected|Received|expected|actual|Caused by: |panicked|\w[\w.]*(?:Error|Exception): )"
+    r"^\s*(?:E {2,}\S|AssertionError|assert(?:ion)?\b|Expected|Received|expected|actual|Caused by: "
+    r"|panicked|\w[\w.]*(?:Error|Exception): )"
 )
 _COUNTERPART = re.compile(
     r"^\s*(?:Received|Actual|actual|Got|got|but was|right)\b ?:"
