@@ -1,4 +1,4 @@
-# Two commands for a fresh machine: `make run` and `make test`. Each makes what it needs.
+# Short names for the commands of README.md. Each makes what it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -12,8 +12,7 @@ $(BIN)/agentloop: pyproject.toml
 	touch $@
 
 run: $(BIN)/agentloop
-	$(BIN)/agentloop compress "Why does the test run fail?" examples/shop/test.log examples/shop \
-		--task debug_with_local_context --format text
+	$(BIN)/agentloop compress "Why does the test run fail?" examples/shop --task debug_with_local_context --format text
 
 test:
 	PYTHON=$(PYTHON) VENV=$(VENV) bash .ci/test

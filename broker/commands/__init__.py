@@ -23,6 +23,30 @@ class Command(Protocol):
         ...
 
 
-from broker.commands import compress, doctor, eval, hash, jobs, model, operate, schema, serve, verify  # noqa: E402
+from broker.commands import (  # noqa: E402
+    completion,
+    compress,
+    doctor,
+    eval,
+    hash,
+    jobs,
+    model,
+    operate,
+    schema,
+    serve,
+    verify,
+)
 
-ALL: tuple[Command, ...] = (compress, verify, hash, serve, jobs, model, eval, operate, doctor, schema)
+ALL: tuple[Command, ...] = (
+    compress,
+    verify,
+    hash,
+    serve,
+    jobs,
+    model,
+    eval,
+    operate,
+    doctor,
+    schema,
+    completion,
+)
