@@ -47,10 +47,10 @@ _KNOWN_FORMS = 7  # so many patterns match nothing but a secret
 _ASSIGNMENT = len(_PATTERNS) - 2  # from here on, a value has to look like a secret
 # Some literal part of every form that the library's detectors know: it is loaded for these only.
 _LIBRARY_FORMS = re.compile(
-    r"AKC|AP[\dA-Z]|A3T|AKIA|ABIA|ACCA|ASIA|aws|AccountKey|gh[a-z]_|gl[a-z]+-|GR1348941|eyJ|-us\d|_authToken|sk-|"
-    r"pypi-|SG\.|xox|hooks\.slack|sq0csp|_live_|\d{8,10}:[\w-]{35}|(?:AC|SK)[a-z0-9]{32}|[MNO][\w-]{23,25}\.|"
-    r"(?:ibm|iam|cos|hmac)[_-]",
-    re.IGNORECASE,
+    r"\bAKC[a-zA-Z0-9]{10}|\bAP[\dABCDEF][a-zA-Z0-9]{8}|A3T[A-Z0-9]|AKIA|ABIA|ACCA|ASIA|AccountKey=|GR1348941|eyJ|"
+    r"(?i:aws).{0,60}[0-9a-zA-Z/+]{40}|[0-9a-z]{32}-us\d|_authToken|\bsk-[A-Za-z0-9]|pypi-|SG\.|xox[a-z]-|"
+    r"gh[a-z]_|\bgl[a-z]{2,6}-[\w-]{20}|hooks\.slack|sq0csp|_live_|\d{8,10}:[\w-]{35}|(?:AC|SK)[a-z0-9]{32}|"
+    r"\b[MNO][\w-]{23,25}\.|(?i:(?:ibm|iam|cos|hmac)[_-].{0,40}[=:])"
 )
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentloop.budget import Ledger
 from agentloop.compress import accounts
-from agentloop.compress.coverage import coverage, coverage_artifact
+from agentloop.compress.coverage import CoverageAccount, coverage_artifact
 from agentloop.compress.fit import Envelope, Fitted, fit
 from agentloop.compress.items import Prepared, clip_tokens, prepare
 from agentloop.compress.refs import digest, source_ref
@@ -69,14 +69,16 @@ def build_pack(
         AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED, not even one item fits;
             the details name the least that would do.
     """
-    redactor = Redactor(phi=corpus.classification is Classification.PHI)
+    classification = corpus.classification
+    redactor = Redactor(phi=classification is Classification.PHI)
     kept = _wanted(drafts, request, ledger)
     prepared = [prepare(draft, corpus, request, policy, redactor) for draft in kept]
     _warn(prepared, ranking, ledger)
     loop = accounts.Loop.of(looped)
-    protected = corpus.classification.protected
+    protected = classification.protected
 
     query = accounts.query_echo(request, redactor)
+    covered, scope = CoverageAccount(corpus, policy), accounts.scope(request, corpus)
 
     def envelope(items: int, examples: int, *, bare: bool) -> Envelope:
         warnings, trimmed = list(ledger.warnings), len(kept) - items
@@ -85,9 +87,9 @@ def build_pack(
         return Envelope(
             request=request,
             query=clip_tokens(query, accounts.LEAST_QUERY_TOKENS) if bare else query,
-            scope=accounts.scope(request, corpus),
+            scope=scope,
             retrieval=accounts.retrieval(ranking, request, loop, len(kept)),
-            coverage=coverage(corpus, policy, examples),
+            coverage=covered.shown(examples),
             warnings=accounts.pack_warnings(warnings, redactor),
             retrieved_tokens=ranking.retrieved_tokens,
             policy_mode=policy.mode,
@@ -96,7 +98,7 @@ def build_pack(
             answer=() if protected else _answer(answer, _ids(kept[:items]), redactor),
         )
 
-    fitted = fit(prepared, envelope, request.constraints, corpus)
+    fitted = fit(prepared, envelope, request.constraints, covered.most_examples)
     if fitted.trimmed:
         ledger.warn(WarningCode.EVIDENCE_TRIMMED, _trimmed(fitted.trimmed, request), Stage.COMPRESSION)
     ledger.add(Stage.COMPRESSION, tokens=fitted.payload.budget.compressed_tokens)

@@ -154,7 +154,9 @@ def _with_callers(claim: Claim, sources: _Sources) -> Claim:
     call = re.compile(rf"(?<![\w$]){re.escape(symbol.name)}\s*\(")
     for other, text in zip(sources.candidates[:CALLER_WINDOW], sources.texts, strict=False):
         file = sources.file(other)
-        if file.kind is not FileKind.CODE or file.derived is not None:
+        if file.kind is not FileKind.CODE or file.derived is not None or symbol.name not in text:
+            continue
+        if not call.search(text):
             continue
         region = chunk_region(sources.corpus, sources.chunks[other.chunk])
         for found in call.finditer(text):

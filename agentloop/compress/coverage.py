@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,51 +34,58 @@ _ORDER = (
 
 
 _EXPECTED = frozenset(_ORDER[_ORDER.index(SkipReason.IGNORED) :])
+MAX_EXAMPLES = 12
 MAX_EXPECTED_EXAMPLES = 4  # of what nobody expects to be searched
 
 
-def coverage(corpus: Corpus, policy: Policy, examples: int) -> Coverage:
-    """Counts of the corpus, with at most `examples` paths a reason: folders first, then shallow paths."""
-    by_reason: dict[SkipReason, list[Exclusion]] = {}
-    for gone in corpus.excluded:
-        by_reason.setdefault(gone.reason, []).append(gone)
-    skipped = {
-        str(reason): SkippedExamples(
-            count=len(by_reason[reason]),
-            examples=_examples(
-                by_reason[reason], min(examples, MAX_EXPECTED_EXAMPLES) if reason in _EXPECTED else examples
-            )
+class CoverageAccount:
+    """Counts of a corpus, made once; `shown` gives them with as many examples as there is room for."""
+
+    def __init__(self, corpus: Corpus, policy: Policy) -> None:
+        by_reason: dict[SkipReason, list[Exclusion]] = {}
+        for gone in corpus.excluded:
+            by_reason.setdefault(gone.reason, []).append(gone)
+        self._counts = {reason: len(by_reason[reason]) for reason in sorted(by_reason, key=_ORDER.index)}
+        self._examples = {
+            reason: _examples(gone, MAX_EXPECTED_EXAMPLES if reason in _EXPECTED else MAX_EXAMPLES)
             if policy.allow_paths
-            else (),
+            else ()
+            for reason, gone in by_reason.items()
+        }
+        self._files_seen = len(corpus.files) + sum(not gone.is_dir for gone in corpus.excluded)
+        self._files_indexed = len(corpus.files)
+        self._bytes_indexed = sum(file.size for file in corpus.files)
+        self._truncated = corpus.notes
+
+    @property
+    def most_examples(self) -> int:
+        """How many examples the reason with the most could show."""
+        return max(map(len, self._examples.values()), default=0)
+
+    def shown(self, examples: int) -> Coverage:
+        """Exact counts, with at most `examples` paths a reason: folders first, then shallow paths."""
+        return Coverage(
+            files_seen=self._files_seen,
+            files_indexed=self._files_indexed,
+            bytes_indexed=self._bytes_indexed,
+            skipped={
+                str(reason): SkippedExamples(count=count, examples=self._examples[reason][:examples])
+                for reason, count in self._counts.items()
+            },
+            truncated=self._truncated,
         )
-        for reason in sorted(by_reason, key=_ORDER.index)
-    }
-    return Coverage(
-        files_seen=len(corpus.files) + sum(not gone.is_dir for gone in corpus.excluded),
-        files_indexed=len(corpus.files),
-        bytes_indexed=sum(file.size for file in corpus.files),
-        skipped=skipped,
-        truncated=corpus.notes,
-    )
 
 
 def _examples(gone: Sequence[Exclusion], most: int) -> tuple[str, ...]:
-    ordered = sorted(gone, key=lambda e: (not e.is_dir, e.path.count("/"), e.input_id, e.path))
-    shown = [_name(e) for e in ordered if not known_form(e.path)]
-    return tuple(shown[:most])
+    first = heapq.nsmallest(
+        most * 2, gone, key=lambda e: (not e.is_dir, e.path.count("/"), e.input_id, e.path)
+    )
+    return tuple(_name(e) for e in first if not known_form(e.path))[:most]
 
 
 def _name(gone: Exclusion) -> str:
     path = gone.path or "."
     return f"{path.rstrip('/')}/" if gone.is_dir else path
-
-
-def most_examples(corpus: Corpus) -> int:
-    """How many exclusions the reason with the most has."""
-    counts: dict[SkipReason, int] = {}
-    for gone in corpus.excluded:
-        counts[gone.reason] = counts.get(gone.reason, 0) + 1
-    return max(counts.values(), default=0)
 
 
 def coverage_artifact(corpus: Corpus) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from agentloop import tokens
 from agentloop.compress.accounts import PROVENANCE_TOKENS
-from agentloop.compress.coverage import most_examples
 from agentloop.compress.items import Prepared, shape
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.pack import (
@@ -36,7 +35,6 @@ from agentloop.pack import (
     with_short_hashes,
 )
 from agentloop.request import CompressRequest, Constraints
-from agentloop.types import Corpus
 
 RESPONSE_OVERHEAD_TOKENS = 64  # the frame of an MCP or HTTP tool response around a pack
 LEAN_CLAIM_TOKENS = 45
@@ -47,7 +45,6 @@ RICH_SHARE = 4  # and they take no more than a quarter of the room beyond their 
 LEAN_REFS = 1
 LEAST_CLAIM = 16
 RICH_REFS = 3
-MAX_EXAMPLES = 12
 FIRST_EXAMPLES = 3
 
 
@@ -104,7 +101,7 @@ class Frame(Protocol):
         ...
 
 
-def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, corpus: Corpus) -> Fitted:
+def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, most_examples: int) -> Fitted:
     """The largest pack within the budgets; never an empty one where there is evidence.
 
     Raises:
@@ -119,7 +116,7 @@ def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, co
     room = limit - _payload([], frame, examples).payload.budget.final_pack_tokens
     items = _choose(prepared, lean, room, per_item)
     while items or not prepared:
-        fitted = _with_examples(items, frame, limit, corpus)
+        fitted = _with_examples(items, frame, limit, most_examples)
         if fitted is not None:
             return _counted(fitted, len(prepared))
         if not items:
@@ -195,12 +192,14 @@ def _choose(
     return items
 
 
-def _with_examples(items: Sequence[EvidenceItem], frame: Frame, limit: int, corpus: Corpus) -> Fitted | None:
+def _with_examples(
+    items: Sequence[EvidenceItem], frame: Frame, limit: int, most_examples: int
+) -> Fitted | None:
     """The pack with as many examples as leave it within the limit, or None where even none do."""
     best = _payload(items, frame, 0)
     if best.payload.budget.final_pack_tokens > limit:
         return None
-    low, high = 0, min(MAX_EXAMPLES, most_examples(corpus))
+    low, high = 0, most_examples
     while low < high:
         middle = (low + high + 1) // 2
         tried = _payload(items, frame, middle)

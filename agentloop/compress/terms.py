@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -32,6 +33,7 @@ _NUMERIC = re.compile(
 DIGITS = re.compile(r"\d")
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """A word's stem: case-folded, common English endings off; other words lose their last letters at most."""
     word = unicodedata.normalize("NFKC", word).casefold()
