@@ -11,7 +11,7 @@ from agentloop.sources.documents.compressed import format_of
 from agentloop.sources.documents.html import is_page
 from agentloop.sources.documents.spans import TooMuchError
 from agentloop.sources.extractors import extract, version_of
-from agentloop.sources.languages import MIME
+from agentloop.sources.languages import MIME, PICTURE_DIRS
 from agentloop.sources.opening import Refused
 from agentloop.types import Content, Derived, FileKind, SkipReason, Trait
 
@@ -25,6 +25,7 @@ RECORD_BYTES_PER_CHAR = 32  # of export around a character of text; more is no e
 class Given:
     """What is known of a file before its text is made: its name's guess, its bytes, the caller's hint."""
 
+    folder: str
     name: str
     guessed: NameGuess
     found: Class
@@ -108,6 +109,8 @@ def _binary(given: Given, head: bytes, limit: int) -> tuple[Class, Derived]:
     if utf16.wide_encoding(head):
         derived = utf16.extract_wide(_all(given), limit)
         return _class_of_text(given.guessed, derived), derived
+    if not given.named and given.hint is not InputType.DOCUMENT:
+        _refuse_asset(given)
     if head.startswith(b"%PDF-"):
         extractor = "pdf"
     elif head.startswith(b"PK\x03\x04") and given.guessed.language == "docx":
@@ -130,6 +133,18 @@ def _binary(given: Given, head: bytes, limit: int) -> tuple[Class, Derived]:
         return (replace(found, kind=FileKind.LOG, language="log") if log else found), derived
     found = Class(FileKind.DOCUMENT, extractor, MIME[extractor], given.found.traits)
     return found, derived
+
+
+def _refuse_asset(given: Given) -> None:
+    """Fixtures of tests and PDFs in folders of pictures are no documents of the folder that holds them.
+
+    Raises:
+        Refused: it is one.
+    """
+    if given.guessed.traits & {Trait.TEST, Trait.VENDORED}:
+        raise Refused(SkipReason.BINARY, "a fixture, by its folder")
+    if given.guessed.language == "pdf" and not PICTURE_DIRS.isdisjoint(given.folder.lower().split("/")):
+        raise Refused(SkipReason.BINARY, "a picture, by its folder")
 
 
 def _class_of_text(guessed: NameGuess, derived: Derived) -> Class:

@@ -152,6 +152,9 @@ DOCS_DIRS = _words("""
 GENERATED_DIRS = _words("""
     generated __generated__ _generated autogen dist .next .nuxt .output coverage htmlcov __pycache__
 """)
+PICTURE_DIRS = _words("""
+    images _images image img imgs figures figs figure pictures pics icons logos screenshots diagrams
+""")
 VCS_DIRS = _words("""
     .git .hg .svn .bzr .jj _darcs CVS .pijul .fossil-settings
 """)

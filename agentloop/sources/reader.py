@@ -158,7 +158,7 @@ class Reader:
         self, folder: str, name: str, guessed: NameGuess, found: Class, content: Content
     ) -> tuple[Class, Derived | None]:
         """As `derive`, with the notes of the extractor and the request's allowance of record text."""
-        given = Given(name, guessed, found, content, self.type, self.named)
+        given = Given(folder, name, guessed, found, content, self.type, self.named)
         found, derived = derive(given, self.allowance.record_chars, self.caps.max_extracted_bytes)
         if derived is not None:
             if found.kind is FileKind.RECORDS:

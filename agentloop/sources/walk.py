@@ -64,6 +64,11 @@ class _Rules:
     repository: Repository | None = None
     dropped: bool = False
 
+    @property
+    def any(self) -> bool:
+        """Whether something may be left out here."""
+        return bool(self.git.files or self.own.files or self.dropped)
+
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
@@ -126,7 +131,9 @@ class Walk:
         if name in VCS_DIRS and (is_dir or name == ".git"):
             self.exclude(path, SkipReason.VCS, "", is_dir)
             return None
-        ignored, dropped = self._ignored(folder.rules, os.fsencode(path), os.fsencode(name), is_dir)
+        ignored = dropped = False
+        if folder.rules.any:
+            ignored, dropped = self._ignored(folder.rules, os.fsencode(path), os.fsencode(name), is_dir)
         if ignored:
             self.exclude(path, SkipReason.IGNORED, "", is_dir)
         elif is_link:

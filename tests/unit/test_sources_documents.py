@@ -107,6 +107,17 @@ def test_pdf_pages(tmp_path: Path, packed: bool) -> None:
     assert b"/Type /Page /Parent" in raw[file.derived.items[0].byte_start : file.derived.items[0].byte_end]
 
 
+def test_pictures_and_fixtures_are_no_documents_unless_named(tmp_path: Path) -> None:
+    page = pdf(["Some label."])
+    write(
+        tmp_path,
+        **{"img/flow.pdf": page, "tests/x.pdf": page, "tests/x.log.gz": gzip.compress(b"x\n"), "b.md": "x\n"},
+    )
+    assert set(left_out(find(tmp_path)).values()) == {"binary"}
+    assert len(find(tmp_path, type="document").files) == 4
+    assert find(tmp_path / "tests/x.pdf", type="file").files[0].derived is not None
+
+
 def test_a_damaged_pdf_is_named(tmp_path: Path) -> None:
     write(tmp_path, **{"a.pdf": b"%PDF-1.7\n\0garbage", "scan.pdf": pdf([""]), "b.md": "x\n"})
     assert left_out(find(tmp_path)) == {"a.pdf": "malformed", "scan.pdf": "malformed"}
@@ -201,7 +212,7 @@ def test_mail_and_mbox(tmp_path: Path) -> None:
         "m1@example.org", "Schlüssel", "Ada", "2024-03-01T09:00:00Z",
     )  # fmt: skip
     assert "The key is in the green box." in item.text
-    assert file.derived.notes == ("1 attachments are left out",)
+    assert file.derived.notes == ("attachments are left out (1)",)
     plain = "From: C <c@x>\nSubject: Hello\n\nFrom here on it is text.\n\nBye\n"
     box = "".join(f"From c@x Fri Mar  1 10:00:0{n} 2024\n{plain}\n" for n in range(3))
     many = one(tmp_path, "all.mbox", box)

@@ -45,7 +45,7 @@ def extract_mail(data: bytes, limit: int) -> Derived:
             items.append(found)
     if not items:
         raise ValueError("no message holds text")
-    notes = (f"{attachments} attachments are left out",) if attachments else ()
+    notes = (f"attachments are left out ({attachments})",) if attachments else ()
     return Derived(EXTRACTOR, VERSION, tuple(items), notes)
 
 
