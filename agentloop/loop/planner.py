@@ -4,7 +4,8 @@ How it works: search the question; then, for the best passages in turn, search t
 brought together with the terms of the question that it leaves open. That second query finds the other
 end of a bridge ("the county where X lies" → the county's own page) and wording that the question lacks.
 A passage that a bridge found is expanded before the next of the first passages. It stops when no
-passage leaves a term open or brings a new name, or when two searches in a row showed nothing new. It claims nothing: the extractive stage does.
+passage leaves a term open or brings a new name, or when two searches in a row showed nothing new. It
+claims nothing: the extractive stage does.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class BuiltinPlanner:
     def __init__(self, question: str, max_tool_calls: int) -> None:
         self._question = question
         self._terms = wording.content_terms(question)
+        self._asked = wording.Vocabulary([question])
         self._left = max_tool_calls
         self._plan = _Plan()
         self._turn = 0
@@ -122,8 +124,7 @@ class BuiltinPlanner:
             plan.expanded.add(seen.ref)
             held = wording.Vocabulary([seen.text])
             still_open = [term for term in self._terms if term not in held]
-            asked = wording.Vocabulary([self._question])
-            new = [name for name in wording.names(seen.text) if name not in asked][:MAX_NEW_NAMES]
+            new = [name for name in wording.names(seen.text) if name not in self._asked][:MAX_NEW_NAMES]
             if not still_open or not new or len(still_open) == len(self._terms):
                 continue
             queries = self._fresh([" ".join([*new, *still_open])])

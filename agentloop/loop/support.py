@@ -15,6 +15,7 @@ from agentloop.loop.statements import Token, Window, negations, parts, stem, tok
 
 MIN_COVERAGE = 0.8  # share of content words in the window
 SHORT_CLAIM = 4  # with so few content words none may be missing
+MAX_SOURCE_CHARS = 16_000  # of a passage; what only stands further on is not seen, so not supported
 PRONOUN_REACH = 6  # tokens from the start of a statement in which a pronoun is its subject or object
 REORDERED = 0.4  # share of word pairs in the other order that says another thing
 
@@ -132,7 +133,7 @@ def _check_part(claim: str, sources: Sequence[Source]) -> Verdict:
         (
             (-_coverage(content, window, source.label), window.end - window.start, n, window.start, window)
             for n, source in enumerate(sources)
-            for window in windows(source.text)
+            for window in windows(source.text[:MAX_SOURCE_CHARS])
         ),
         key=lambda entry: entry[:4],
     )

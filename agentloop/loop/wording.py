@@ -10,15 +10,20 @@ from collections.abc import Iterable
 
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*|_\w+", re.UNICODE)
 _PART = re.compile(r"[^\W_]+")
-_IDENTIFIER = re.compile(
-    r"(?<![\w.])(?:[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+(?:\(\))?"  # a.b, A::b
-    r"|[A-Za-z]*[a-z0-9]_\w+|_+[A-Za-z]\w*|[A-Z]\w*_\w+"  # snake_case, _x, UPPER_CASE
-    r"|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*"  # camelCase, PascalCase
-    r"|[A-Za-z]\w*\(\)"  # f()
-    r"|[A-Za-z]{1,12}-\d[\w-]*|[A-Z]+\d{2,}\w*)"  # RULE-A002, E0308
+_CODE_WORD = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|-)\w+)*(?:\(\))?")  # one match a word: linear
+_FORMS = (
+    re.compile(r"\w{2,}(?:(?:\.|::|->)\w{2,})+"),  # os.path, A::bc
+    re.compile(r"\w*_\w+"),  # snake_case, _x, UPPER_CASE
+    re.compile(r"[a-z]+[a-z0-9]*[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*"),  # camelCase, PascalCase
+    re.compile(
+        r"[A-Za-z]\w{0,12}-\d[\w-]*|[A-Z]+-[A-Z]*\d[\w-]*|[A-Z]+\d{2,}\w*"
+    ),  # worker-3, RULE-A002, E0308
 )
+MAX_NAME_CHARS = 200
+MAX_INFLECTED = 40  # longer words (hashes, encoded data) have no inflections
 _QUOTED = re.compile(r'"([^"\n]{3,200})"|“([^”\n]{3,200})”|`([^`\n]{2,200})`|«([^»\n]{3,200})»')
-_PATH = re.compile(r"(?<![\w/])(?:[\w.@+-]+/)+[\w.@+-]+|(?<![\w/.])[\w@+-]+\.[A-Za-z]{1,5}\b(?!\()")
+_PATH_WORD = re.compile(r"[\w./@+-]+")
+_FILE_NAME = re.compile(r"[\w@+-][\w.@+-]*\.[A-Za-z]{1,5}")
 _STARTS = re.compile(r"(?:^|[.!?:…]['\"”)]*\s+|\n\s*|[-*•–—]\s+)['\"“(]*$")
 _CONTRACTED = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -57,8 +62,14 @@ def content_terms(text: str) -> list[str]:
 
 def identifiers(text: str) -> list[str]:
     """Distinct names that look like code: dotted, snake, camel, `f()`, hyphenated ids."""
-    found = (match.group().removesuffix("()") for match in _IDENTIFIER.finditer(text))
-    return list(dict.fromkeys(name for name in found if len(name) > 2))
+    found: dict[str, None] = {}
+    for match in _CODE_WORD.finditer(text):
+        name = match.group().removesuffix("()")
+        if not 2 < len(name) <= MAX_NAME_CHARS:
+            continue
+        if name != match.group() or any(form.fullmatch(name) for form in _FORMS):
+            found.setdefault(name)
+    return list(found)
 
 
 def quoted(text: str) -> list[str]:
@@ -69,7 +80,14 @@ def quoted(text: str) -> list[str]:
 
 def paths(text: str) -> list[str]:
     """Distinct words that look like file names or paths."""
-    return list(dict.fromkeys(match.group() for match in _PATH.finditer(text)))
+    found: dict[str, None] = {}
+    for match in _PATH_WORD.finditer(text):
+        word = match.group().rstrip(".-+/")
+        if len(word) <= MAX_NAME_CHARS and (
+            len([part for part in word.split("/") if part]) > 1 or _FILE_NAME.fullmatch(word)
+        ):
+            found.setdefault(word)
+    return list(found)
 
 
 def sentences(text: str) -> list[str]:
@@ -101,8 +119,8 @@ def names(text: str) -> list[str]:
 class Vocabulary:
     """The words of a text, to ask whether it holds a term in some inflection.
 
-    Inflection is judged by the first letters: all but the last two, four at least. That is crude, and
-    it is the same for every language.
+    Inflection is judged by the first letters: all but the last two, or the last one of a word of up to six.
+    That is crude, and it is the same for every language.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -111,7 +129,8 @@ class Vocabulary:
             for match in _PART.finditer(text):
                 word = match.group().casefold()
                 self._stems.add(word)
-                self._stems.update(word[:n] for n in range(4, len(word)))
+                if len(word) <= MAX_INFLECTED:
+                    self._stems.update(word[:n] for n in range(4, len(word)))
 
     def __contains__(self, term: object) -> bool:
         parts = [part.casefold() for part in _PART.findall(str(term))]
@@ -120,4 +139,5 @@ class Vocabulary:
     def _holds(self, part: str) -> bool:
         if part.isdigit():
             return part in self._stems
-        return part in self._stems or (len(part) > 4 and part[: max(4, len(part) - 2)] in self._stems)
+        kept = len(part) - (2 if len(part) > 6 else 1)
+        return part in self._stems or (len(part) > 4 and part[:kept] in self._stems)

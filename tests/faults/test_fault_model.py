@@ -29,8 +29,8 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "net.py").write_text(
-        'def connect(host, timeout=30):\n    """Open a connection; waits at most 30 seconds for the host."""\n'
-        "    return dial(host, timeout)\n"
+        'def connect(host, timeout=30):\n    """Open a connection; waits at most 30 seconds '
+        'for the host."""\n    return dial(host, timeout)\n'
     )
     (folder / "guide.md").write_text("# Guide\n\nThe pool keeps 8 connections. It never opens a ninth.\n")
     return folder
