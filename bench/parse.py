@@ -4,7 +4,7 @@
     python bench/parse.py symbols FOLDER...              parse rate by language, slowest file
     python bench/parse.py blowups                        inputs that keep tree-sitter busy
 
-`chunks` prints wall and processor seconds; the others print wall seconds of this process and its worker.
+`chunks` prints wall and processor seconds, `symbols` the worker's processor time, `blowups` wall seconds.
 `blowups` shows what the bound of a file (`Caps.parse_seconds`) makes of small inputs; `--unbounded` parses
 them without it too, for up to two minutes each.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import resource
 import time
 from collections import defaultdict
 
@@ -55,38 +56,35 @@ def chunks(folder: str, repeat: int) -> None:
         wall = min(wall, time.perf_counter() - started)
         processor = min(processor, time.process_time() - spent)
     size = sum(file.size for file in corpus.files) / 1e6
-    print(
-        f"{len(corpus.files)} files, {size:.1f} MB, {count} chunks: {wall:.3f} s, {processor:.3f} s of processor"
-    )
+    print(f"{len(corpus.files)} files, {size:.1f} MB, {count} chunks: {wall:.3f} s", end="")
+    print(f", {processor:.3f} s of processor")
 
 
 def symbols(folders: list[str]) -> None:
     """Parse every file of code that has a grammar's table; one line a language."""
-    print("| language | files | MB | definitions | MB/s | slowest file | degraded |")
-    print("|---|---|---|---|---|---|---|")
+    files: dict[str, list[SourceFile]] = defaultdict(list)
     for folder in folders:
-        ledger = Ledger(SystemClock())
-        parser = SymbolParser(Caps(), ledger)
-        totals: dict[str, list[tuple[float, int, int]]] = defaultdict(list)
         for file in corpus_of(folder).files:
             if file.kind is FileKind.CODE and file.language in TAGS:
-                if not totals[file.language]:  # unpack and load the grammar outside the clock
-                    parser.symbols(source(b"\n", file.language))
-                started = time.perf_counter()
-                found = len(parser.symbols(file))
-                totals[file.language].append((time.perf_counter() - started, file.size, found))
+                files[file.language].append(file)
+    print("| language | files | MB | definitions | MB/s of processor | slowest file, wall | degraded |")
+    print("|---|---|---|---|---|---|---|")
+    for language, group in sorted(files.items()):
+        ledger = Ledger(SystemClock())
+        parser = SymbolParser(Caps(), ledger)
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found, slowest = 0, (0.0, 0)
+        parser.symbols(source(b"\n", language))  # unpack and load the grammar outside the clock
+        for file in group:
+            started = time.perf_counter()
+            found += len(parser.symbols(file))
+            slowest = max(slowest, (time.perf_counter() - started, file.size))
         parser.close()
-        for language, rows in sorted(totals.items()):
-            seconds, size, found = (sum(row[at] for row in rows) for at in range(3))
-            rate = size / 1e6 / seconds
-            slowest = max(rows)
-            degraded = sum(f".{language}" in message for _, message, _ in ledger.warnings)
-            print(
-                f"| {language} | {len(rows)} | {size / 1e6:.1f} | {found} | {rate:.1f} "
-                f"| {slowest[0]:.2f} s, {slowest[1] // 1000} kB | {degraded} |"
-            )
-        for _, message, _ in ledger.warnings:
-            print("warning:", message)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        size = sum(file.size for file in group) / 1e6
+        rate = size / (after.ru_utime - spent.ru_utime + after.ru_stime - spent.ru_stime)
+        print(f"| {language} | {len(group)} | {size:.1f} | {found} | {rate:.1f} ", end="")
+        print(f"| {slowest[0]:.2f} s, {slowest[1] // 1000} kB | {len(ledger.warnings)} |")
 
 
 def source(data: bytes, language: str) -> SourceFile:
