@@ -66,7 +66,7 @@ def test_structure_joins_what_the_question_found(project: Path) -> None:
 
 
 def test_edges_only_where_they_are_asked_for(project: Path) -> None:
-    assert "dependency_edges" not in inspect(project)["details"] or not inspect(project)["details"]["dependency_edges"]
+    assert inspect(project)["details"]["dependency_edges"] == []
 
 
 def test_paths_and_languages_narrow_and_are_counted(project: Path) -> None:

@@ -20,6 +20,7 @@ from agentloop.tasks.model import TaskEvidence
 from agentloop.types import Chunk, Corpus, Draft, FileKind, Place, SourceFile, Symbol
 
 LEADING = 8  # drafts of the question before those of structure
+CERTAIN = 3  # of them, whatever structure says of the same lines
 CENTRAL_FILES = 12  # files whose edges, risks and calls are told
 MOST = {"entry_point": 3, "risk": 3, "doc_mismatch": 2}
 TOLD_SUBSYSTEMS = 6
@@ -48,7 +49,8 @@ def inspect_evidence(
         *[_risk(r) for r in list(risks(central))[: MOST["risk"]]],
         *[_mismatch(m) for m in doubts],
     ]
-    drafts = distinct([*found[:LEADING], *extra, *found[LEADING:]], corpus)
+    own = distinct([*found[:CERTAIN], *[d for d in found[CERTAIN:] if not _covers(d, extra)]], corpus)
+    drafts = [*own[:LEADING], *extra, *own[LEADING:]]
     graph = CodeGraph(corpus, chunks, parser)
     edges = ImportMap(corpus) if request.task_params.include_dependency_edges else None
 
@@ -64,6 +66,15 @@ def inspect_evidence(
         }
 
     return TaskEvidence(drafts, details)
+
+
+def _covers(draft: Draft, extra: Sequence[Draft]) -> bool:
+    """Whether a draft of data (a manifest) cites what an entry point says more of."""
+    own = draft.places[0]
+    others = [e.places[0] for e in extra if e.kind == "entry_point"]
+    return draft.kind == "data" and any(
+        own.file == o.file and own.byte_start < o.byte_end and o.byte_start < own.byte_end for o in others
+    )
 
 
 def _central(found: Sequence[Draft], corpus: Corpus) -> list[SourceFile]:
