@@ -135,14 +135,13 @@ class _Reader:
         """Content of a commit, read as objects: git itself is never run in an input."""
         from agentloop.sources.git import blob_at, open_store
 
-        missing = "its commit or path is not in the repository"
-        with open_store(os.path.abspath(root)) as store:
+        with open_store(str(root)) as store:
             if isinstance(store, str):
-                return None, missing
+                return None, store
             try:
-                return blob_at(store, str(ref["commit"]), str(ref["path"]), self._caps.max_file_bytes), ""
-            except (KeyError, ValueError):
-                return None, missing
+                return blob_at(store, str(ref["commit"]), str(ref.get("path")), self._caps.max_log_bytes), ""
+            except (KeyError, ValueError, OSError):
+                return None, "its commit or path is not in the repository"
 
     def _span(self, data: bytes, ref: dict[str, Any]) -> tuple[str, str]:
         a, b = ref["byte_start"], ref["byte_end"]
