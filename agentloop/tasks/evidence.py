@@ -36,12 +36,12 @@ def task_evidence(
     failures = failure_drafts(corpus, request, ledger)
     if request.task_type in (TaskType.DEBUG, TaskType.PROPOSE_PATCH):
         evidence = debug_evidence(found, failures, corpus, chunks, request, parser)
-        return replace(evidence, drafts=distinct([*claimed, *evidence.drafts], corpus), answer=answer)
+        return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
     if request.task_type is TaskType.INSPECT_REPO:
         evidence = inspect_evidence(found, corpus, chunks, request, parser)
-        return replace(evidence, drafts=distinct([*claimed, *evidence.drafts], corpus), answer=answer)
+        return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
     if request.task_type is TaskType.SUMMARIZE_LOGS and failures and asks_for_failure(request.question):
         found = beside_failures(found, request.question)
     lead = len(failures) if request.task_type is TaskType.SUMMARIZE_LOGS else LEADING
-    drafts = [*claimed, *failures[:lead], *found, *failures[lead:]]
-    return TaskEvidence(distinct(drafts, corpus), answer=answer)
+    drafts = distinct([*failures[:lead], *found, *failures[lead:]], corpus)
+    return TaskEvidence(led_by(claimed, drafts, corpus), answer=answer)

@@ -59,12 +59,35 @@ def beside_failures(found: Sequence[Draft], question: str) -> list[Draft]:
 def distinct(drafts: Sequence[Draft], corpus: Corpus) -> list[Draft]:
     """`drafts` without those whose first place lies inside that of an earlier one, or of its twin."""
     kept: list[Draft] = []
-    taken: dict[str, list[tuple[int, int]]] = {}
+    taken = _Taken(corpus)
     for draft in drafts:
-        place = draft.places[0]
-        spans = taken.setdefault(corpus.files[place.file].content_hash, [])
-        if any(start <= place.byte_start and place.byte_end <= end for start, end in spans):
-            continue
-        spans.append((place.byte_start, place.byte_end))
-        kept.append(draft)
+        if not taken.holds(draft):
+            taken.add(draft)
+            kept.append(draft)
     return kept
+
+
+def led_by(first: Sequence[Draft], rest: Sequence[Draft], corpus: Corpus) -> list[Draft]:
+    """All of `first`, then those of `rest` whose first place lies inside none of theirs."""
+    taken = _Taken(corpus)
+    for draft in first:
+        taken.add(draft)
+    return [*first, *(draft for draft in rest if not taken.holds(draft))]
+
+
+class _Taken:
+    """Spans that drafts cite first, by content: a file and its twin count as one."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._spans: dict[str, list[tuple[int, int]]] = {}
+
+    def _of(self, draft: Draft) -> list[tuple[int, int]]:
+        return self._spans.setdefault(self._corpus.files[draft.places[0].file].content_hash, [])
+
+    def holds(self, draft: Draft) -> bool:
+        place = draft.places[0]
+        return any(a <= place.byte_start and place.byte_end <= b for a, b in self._of(draft))
+
+    def add(self, draft: Draft) -> None:
+        self._of(draft).append((draft.places[0].byte_start, draft.places[0].byte_end))

@@ -25,7 +25,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def propose(project: Path, steps: list[Any] | None, constraints: dict[str, Any] | None = None, **params: Any) -> Outcome:
+def propose(
+    project: Path, steps: list[Any] | None, constraints: dict[str, Any] | None = None, **params: Any
+) -> Outcome:
     request = make_request(
         "Fix the fee: ten must count as more than nine.",
         [project],
@@ -74,7 +76,9 @@ def test_the_diff_is_inline_where_policy_and_confidentiality_allow(project: Path
     ],
     ids=["foreign file", "outside", "absent", "ambiguous", "syntax", "prose", "no change"],
 )
-def test_a_bad_reply_is_refused_with_its_reason_and_may_be_mended(project: Path, bad: Reply, why: str) -> None:
+def test_a_bad_reply_is_refused_with_its_reason_and_may_be_mended(
+    project: Path, bad: Reply, why: str
+) -> None:
     model = [bad, reply()]
     outcome = propose(project, model, allowed_paths=["fees.py"])
     assert outcome.released["payload"]["details"]["patch"]["files"] == ["fees.py"]
