@@ -272,7 +272,7 @@ def test_a_set_of_records_is_recognised_without_a_hint(tmp_path: Path) -> None:
 
 def test_a_large_export_is_read_where_it_lies(tmp_path: Path) -> None:
     chats = [
-        conversation(n, [f"question {n} " + "word é " * 200, "short"], current_node="n1") for n in range(700)
+        conversation(n, [f"question {n} " + "word é " * 200, "short"], current_node="n1") for n in range(150)
     ]
     file = records(tmp_path, chats, type="file", caps=Caps(max_file_bytes=50_000))
     assert len(items(file)) == 300

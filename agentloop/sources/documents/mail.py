@@ -17,7 +17,7 @@ from agentloop.types import Derived, Item
 EXTRACTOR = "mail"
 VERSION = "1"
 _FROM = re.compile(rb"^From \S+.*\d{4}.*$", re.MULTILINE)
-_SHOWN = ("From", "To", "Cc", "Date", "Subject")
+_SHOWN = ("Subject", "To", "Cc")  # sender and date are fields of the item
 _MAX_PARTS = 200
 _REPLY = re.compile(r"(?:\s*(?:re|fwd?|aw|sv|odp)\s*(?:\[\d+\])?\s*:)+\s*", re.IGNORECASE)
 
