@@ -11,7 +11,14 @@ from agentloop.loop import LoopResult
 from agentloop.request import CompressRequest, TaskType
 from agentloop.tasks.debug.evidence import debug_evidence
 from agentloop.tasks.inspect.evidence import inspect_evidence
-from agentloop.tasks.logs import LEADING, asks_for_failure, beside_failures, distinct, failure_drafts
+from agentloop.tasks.logs import (
+    LEADING,
+    asks_for_failure,
+    beside_failures,
+    distinct,
+    failure_drafts,
+    led_by,
+)
 from agentloop.tasks.model import TaskEvidence
 from agentloop.tasks.model_claims import model_drafts
 from agentloop.types import Chunk, Corpus, Ranking

@@ -287,3 +287,16 @@ def test_an_element_larger_than_a_window(tmp_path: Path) -> None:
     ]
     found = items(records(tmp_path, data))
     assert [len(item.text) for item in found] == [10 + 1_800_000, len("next\nn: 12345678901234567890"), 4]
+
+
+def test_a_record_of_many_lines_is_named_by_its_first(tmp_path: Path) -> None:
+    data = [{"text": f"message {n}", "metadata": {f"k{k}": k for k in range(200)}} for n in range(3)]
+    write(tmp_path, **{"a.json": json.dumps(data, indent=1)})
+    found = items(find(tmp_path / "a.json", type="records").files[0])
+    raw = (tmp_path / "a.json").read_bytes()
+    assert [item.text.split("\n")[0] for item in found] == ["message 0", "message 1", "message 2"]
+    for n, item in enumerate(found):
+        assert item.line_end - item.line_start < 80
+        assert f"message {n}".encode() in raw[item.byte_start : item.byte_end]
+        assert item.line_end == raw.count(b"\n", 0, item.byte_end - 1) + 1
+    assert all(one.byte_end <= two.byte_start for one, two in zip(found, found[1:], strict=False))

@@ -1,4 +1,4 @@
-"""Structure of a repository: entry points, edges, risks, docs that disagree; filters of paths and languages."""
+"""Structure of a repository: entry points, edges, risks, docs that disagree; filters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def project(tmp_path: Path) -> Path:
         "ship/__init__.py": "",
         "ship/cli.py": "from ship.rates import rate\n\n\ndef main():\n    print(rate(3))\n",
         "ship/rates.py": (
-            "import os\n\nfrom ship.zones import zone_of\n\n\ndef rate(weight):\n"
+            "import os\n\nfrom ship.zones import zone_of\n\n\n"
+            "def rate(weight):\n"
             '    """Shipping rate of a parcel by weight and zone."""\n'
             '    os.system("true")\n    return weight * zone_of("DE")\n'
         ),
@@ -72,7 +73,8 @@ def test_edges_only_where_they_are_asked_for(project: Path) -> None:
 def test_paths_and_languages_narrow_and_are_counted(project: Path) -> None:
     payload = inspect(project, paths=["ship"], languages=["python"])
     paths = {ref["path"] for item in payload["evidence"] for ref in item["source_refs"]}
-    assert paths and all(p.startswith("ship/") for p in paths)
+    assert paths
+    assert all(p.startswith("ship/") for p in paths)
     assert payload["coverage"]["skipped"]["filtered"]["count"] == 3
 
 

@@ -92,7 +92,8 @@ def test_without_a_model_there_is_a_plan_and_no_diff(project: Path) -> None:
     outcome = propose(project, None)
     details = outcome.released["payload"]["details"]
     assert details["plan"][0]["path"] == "fees.py"
-    assert "patch" not in details and "patch.diff" not in outcome.artifacts
+    assert "patch" not in details
+    assert "patch.diff" not in outcome.artifacts
     assert "MODEL_UNAVAILABLE" in codes(outcome)
 
 
