@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -299,4 +300,4 @@ def test_a_record_of_many_lines_is_named_by_its_first(tmp_path: Path) -> None:
         assert item.line_end - item.line_start < 80
         assert f"message {n}".encode() in raw[item.byte_start : item.byte_end]
         assert item.line_end == raw.count(b"\n", 0, item.byte_end - 1) + 1
-    assert all(one.byte_end <= two.byte_start for one, two in zip(found, found[1:], strict=False))
+    assert all(one.byte_end <= two.byte_start for one, two in pairwise(found))

@@ -35,7 +35,8 @@ def branch(node: Node) -> list[tuple[str, Node]]:
         seen.add(current)
         path.append((current, nodes[current]))
         current = nodes[current].get("parent")
-    return path[::-1]
+    # a child is written behind its parent; where a file has it otherwise, its own order keeps spans rising
+    return sorted(path, key=lambda entry: entry[1].start.byte)
 
 
 def _latest_leaf(nodes: dict[str, Node]) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from agentloop.sources.documents.spans import MAX_ANCHOR_LINES, anchor
 from agentloop.sources.records import chatgpt
 from agentloop.sources.records.fields import (
     ID_KEYS,
@@ -46,7 +47,7 @@ def extract_records(content: Content, max_chars: int) -> Derived:
         ValueError: no record has text, or the file is no JSON at all.
     """
     left = LeftOut()
-    items = list(_items(content, left))
+    items = [_bounded(content, item) for item in _items(content, left)]
     if not items and left.binary:
         raise BinaryOnlyError(f"its records hold binary data only ({_counted(left.binary)})")
     if not items:
@@ -58,6 +59,15 @@ def extract_records(content: Content, max_chars: int) -> Derived:
 def extract_all(data: bytes, limit: int) -> Derived:
     """As `extract_records` without a cap: verification looks for records by their bytes."""
     return extract_records(Memory(data), len(data) + 1)
+
+
+def _bounded(content: Content, item: Item) -> Item:
+    """An element of many lines (pretty-printed metadata) is named by its first ones: refs are short."""
+    if item.line_end - item.line_start < MAX_ANCHOR_LINES:
+        return item
+    data = content.read(item.byte_start, item.byte_end)
+    _, end, _, last = anchor(data, 0, len(data), item.line_start)
+    return replace(item, byte_end=item.byte_start + end, line_end=last)
 
 
 def _items(content: Content, left: LeftOut) -> Iterator[Item]:

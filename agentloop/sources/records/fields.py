@@ -19,7 +19,18 @@ TIME_KEYS = (
     "sent_at", "sent", "published", "published_at", "updated_at", "update_time", "timestamp_ms",
     "date_unixtime",
 )  # fmt: skip
-SPEAKER_KEYS = ("speaker", "author", "role", "sender", "sender_name", "from", "user", "username", "name")
+SPEAKER_KEYS = (
+    "speaker",
+    "user_profile",
+    "author",
+    "role",
+    "sender",
+    "sender_name",
+    "from",
+    "user",
+    "username",
+    "name",
+)
 NAME_KEYS = (
     "real_name",
     "display_name",
