@@ -52,6 +52,7 @@ def _set(name: str, result: dict[str, Any], ks: Sequence[int], plots: Sequence[s
     lines += _packs(result)
     lines += _fails(result)
     lines += _kinds(result)
+    lines += _causes(result)
     lines += _tests(result)
     lines += _unscored(result)
     lines += [f"![{plot}]({plot})\n" for plot in plots]
@@ -205,7 +206,21 @@ def _kinds(result: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _causes(result: dict[str, Any]) -> list[str]:
+    rows = [
+        [c["change"], c["cause"], str(c["documents"]), str(c["questions"]), _code(c["examples"])]
+        for c in result.get("causes", ())
+    ]
+    head = ["change", "cause", "gold documents", "questions", "for example"]
+    return ["### What the loop gains and loses in the first ten\n", *table(head, rows)] if rows else []
+
+
+def _code(examples: Sequence[str]) -> str:
+    return "; ".join(example.replace("|", "/") for example in examples[:1])
+
+
 def _tests(result: dict[str, Any]) -> list[str]:
+    wanted = [m for m in TESTED if m.startswith("line_") == (result["lane"] == "logs")]
     rows = [
         [
             f"{t['a']} → {t['b']}",
@@ -215,7 +230,7 @@ def _tests(result: dict[str, Any]) -> list[str]:
             f"{t['p']:.4f}",
         ]
         for t in result["tests"]
-        if t["metric"] in TESTED and t["wins"] + t["losses"]
+        if t["metric"] in wanted and t["wins"] + t["losses"]
     ]
     head = ["rungs", "metric", "difference, points", "wins / losses / ties", "p"]
     return ["### Paired tests\n", *table(head, rows)] if rows else []

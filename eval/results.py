@@ -8,6 +8,7 @@ from typing import Any
 
 from eval.answers import Answer
 from eval.calibration import reliability
+from eval.causes import causes
 from eval.golden import Lane, Question
 from eval.material import sessions
 from eval.metrics import score
@@ -78,6 +79,8 @@ def variant_results(scored: Scored, config: RunConfig) -> dict[str, Any]:
         if apart:
             result["rungs"][rung]["not_in_headline"] = summary(apart, seed)
     result["bm25_fails"] = {} if lone else bm25_fails(tables, headline, seed)
+    if "single_shot" in answers and "agentic" in answers and not lone:
+        result["causes"] = causes(headline, answers["single_shot"], answers["agentic"])
     result["tests"] = tests(tables, headline, seed)
     return result
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from agentloop import Environment, compress_sync, make_request
 from agentloop.errors import AgentloopError, ErrorCode
 from agentloop.request import TaskType
-from agentloop.types import Candidate
 from eval.answers import Answer, PackFacts, Piece
 from eval.golden import Lane, LineSpan, Question
 from eval.material import Material
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agentloop.loop import ChatModel
     from agentloop.pipeline import Outcome
 
+REF = re.compile(r'"ref": ?"(c\d+)"')
 COULD_NOT_SCORE = frozenset({ErrorCode.MODEL_UNAVAILABLE, ErrorCode.TIMED_OUT, ErrorCode.INTERNAL})
 
 
@@ -85,7 +86,7 @@ class EngineRung:
             tokens=packs[0].tokens,
             model_tokens=sent + wrote,
             cost=(sent * self.options.price[0] + wrote * self.options.price[1]) / 1e6,
-            notes={"stop": retrieval.get("stop_reason", ""), "warnings": codes, "searches": _searches(first)},
+            notes={"stop": retrieval.get("stop_reason", ""), "warnings": codes, "calls": self._calls(first)},
         )
 
     def _compress(self, question: Question, budget: int, *, again: bool) -> Outcome:
@@ -160,11 +161,26 @@ class EngineRung:
         """Documents of the fused candidates, best first."""
         found: dict[str, None] = {}
         for candidate in outcome.ranking.candidates:
-            found.update(dict.fromkeys(self._candidate(outcome, candidate)))
+            found.update(dict.fromkeys(self._chunk(outcome, candidate.chunk)))
         return found
 
-    def _candidate(self, outcome: Outcome, candidate: Candidate) -> tuple[str, ...]:
-        chunk = outcome.chunks[candidate.chunk]
+    def _calls(self, outcome: Outcome) -> list[dict[str, Any]]:
+        """What the loop asked for, and the documents that each call brought, for the table of causes."""
+        if outcome.loop is None:
+            return []
+        asked: dict[str, dict[str, Any]] = {}
+        for message in outcome.loop.trace.get("messages", ()):
+            for call, tool, arguments in message.get("tool_calls", ()):
+                asked[call] = {"tool": tool, "argument": arguments, "docs": []}
+            found = asked.get(message.get("tool_call_id", ""))
+            if found is not None:
+                refs = dict.fromkeys(REF.findall(message["content"]))
+                chunks = [int(ref[1:]) for ref in refs if int(ref[1:]) < len(outcome.chunks)]
+                found["docs"] = list(dict.fromkeys(d for c in chunks for d in self._chunk(outcome, c)))
+        return list(asked.values())
+
+    def _chunk(self, outcome: Outcome, number: int) -> tuple[str, ...]:
+        chunk = outcome.chunks[number]
         file = outcome.corpus.files[chunk.file]
         items = file.derived.items[chunk.first_item : chunk.last_item + 1] if file.derived else ()
         records = [item.record_id for item in items]
@@ -195,18 +211,3 @@ class DocumentIds:
             # a baseline's lines are no lines of the failing log
             return (self.material.single,) if path == self.material.path.name else ()
         return (path,)
-
-
-def _searches(outcome: Outcome) -> list[str]:
-    """Queries that the loop searched for, in order, for the table of causes."""
-    if outcome.loop is None:
-        return []
-    queries = []
-    for message in outcome.loop.trace.get("messages", ()):
-        for _, name, arguments in message.get("tool_calls", ()):
-            if name == "search_data":
-                try:
-                    queries.append(str(json.loads(arguments)["query"]))
-                except (ValueError, KeyError, TypeError):
-                    continue
-    return queries
