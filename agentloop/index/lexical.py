@@ -212,7 +212,7 @@ def path_words(path: str) -> str:
 
 
 def _documents(corpus: Corpus, chunks: Sequence[Chunk]) -> Iterator[tantivy.Document]:
-    camel = words.CamelParts()
+    camel, foreign = words.CamelParts(), words.ForeignTerms()
     current, path = -1, ""
     file: SourceFile
     for number, chunk in enumerate(chunks):
@@ -233,9 +233,9 @@ def _documents(corpus: Corpus, chunks: Sequence[Chunk]) -> Iterator[tantivy.Docu
         if extra:
             document.add_text("body", extra)
         if not data.isascii():
-            foreign = words.foreign_terms(text)
-            if foreign:
-                document.add_text("body", foreign)
+            further = foreign.of(text, data)
+            if further:
+                document.add_text("body", further)
         if chunk.name:
             document.add_text("name", chunk.name)
             split = camel.of(chunk.name.encode("utf-8", "replace"))

@@ -33,7 +33,7 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]+"
 )
-_STROKES = str.maketrans("łŁøØđĐħŧıßæœ", "lLoOdDhtisao")  # letters that don't decompose
+_HIGH_BYTE = re.compile(rb"[\xe0-\xf4]")
 
 
 def camel_words(data: bytes) -> list[bytes]:
@@ -81,10 +81,27 @@ class CamelParts:
         return " ".join(texts)
 
 
+def _base_letters() -> dict[int, str]:
+    """Latin letters with accents or strokes -> the letters they are typed as without."""
+    table = {}
+    for low, high in ((0xC0, 0x250), (0x1E00, 0x1F00)):
+        for code in range(low, high):
+            plain = "".join(
+                c for c in unicodedata.normalize("NFD", chr(code)) if not unicodedata.combining(c)
+            )
+            if plain.isascii() and plain.isalpha():
+                table[code] = plain
+    table.update(str.maketrans("łŁøØđĐħŧı", "lLoOdDhti"))
+    table.update({0xDF: "ss", 0xE6: "ae", 0xC6: "Ae", 0x153: "oe", 0x152: "Oe"})
+    return table
+
+
+_PLAIN = _base_letters()
+
+
 def fold(text: str) -> str:
-    """`text` without accents and strokes: `żółw` is `zolw`."""
-    plain = unicodedata.normalize("NFD", text.translate(_STROKES))
-    return "".join(c for c in plain if not unicodedata.combining(c))
+    """`text` without accents and strokes on Latin letters: `żółw` is `zolw`."""
+    return text.translate(_PLAIN)
 
 
 def pairs(run: str) -> list[str]:
@@ -92,20 +109,37 @@ def pairs(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
 
 
-def foreign_terms(text: str) -> str:
-    """What a text outside ASCII is found by besides its own words: pairs, unaccented and normal forms."""
-    normal = text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
-    extra: list[str] = []
-    for run in _UNSPACED.findall(normal):
-        extra += pairs(run)
-    for word in _WORDS.findall(normal):
-        if not word.isascii() and len(word) <= MAX_TERM and not _UNSPACED.search(word):
-            plain = fold(word)
-            if plain != word:
-                extra.append(plain)
-    if normal is not text:
-        extra += [w for w in _WORDS.findall(normal) if not w.isascii()]
-    return " ".join(extra)
+class ForeignTerms:
+    """What text outside ASCII is found by besides its own words: pairs, unaccented words, normal forms."""
+
+    def __init__(self) -> None:
+        self._plain: dict[str, str] = {}
+
+    def of(self, text: str, data: bytes) -> str:
+        """Additional index text for a text that is not ASCII; `data` is the text as UTF-8."""
+        extra: list[str] = []
+        if _HIGH_BYTE.search(data):  # no unspaced script lies below U+0800
+            for run in _UNSPACED.findall(unicodedata.normalize("NFKC", text)):
+                extra += pairs(run)
+        plain = self._plain
+        for token in dict.fromkeys(text.split()):
+            if not token.isascii():
+                known = plain.get(token)
+                if known is None:
+                    if len(plain) > _MAX_CACHE:
+                        plain.clear()
+                    known = plain[token] = _plain_form(token)
+                if known:
+                    extra.append(known)
+        return " ".join(extra)
+
+
+def _plain_form(token: str) -> str:
+    """A token's normal form without accents; empty where it has none of its own."""
+    if len(token) > MAX_TERM:
+        return ""
+    folded = fold(unicodedata.normalize("NFKC", token))
+    return "" if _WORDS.findall(folded) == _WORDS.findall(token) else folded
 
 
 def is_unspaced(word: str) -> bool:
