@@ -10,6 +10,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +22,7 @@ from eval.archives import ArchiveError, find_archive, unpack
 from eval.exports import messages
 from eval.golden import GoldenError, GoldenSet, Lane, Question
 
+SELECTION = "corpus.toml"
 MAX_PLAIN_FILE_BYTES = 2_000_000  # plain rungs leave larger files and binary ones out
 
 
@@ -115,12 +118,34 @@ def _record(item: Mapping[str, Any]) -> Document:
 
 def _file(path: Path, root: Path) -> Document | None:
     """A text file below `root`; None for a binary or very large one."""
-    if path.stat().st_size > MAX_PLAIN_FILE_BYTES:
+    if path.stat().st_size > SELECTION = "corpus.toml"
+MAX_PLAIN_FILE_BYTES:
         return None
     data = path.read_bytes()
     if b"\0" in data[:8192]:
         return None
     return Document(path.relative_to(root).as_posix(), data.decode("utf-8", "replace"))
+
+
+def _selection(golden: GoldenSet, target: Path) -> Path:
+    """A copy of the files that `corpus.toml` selects: `root` (relative to the set), `include`, `exclude`."""
+    if target.is_dir():
+        return target
+    chosen = tomllib.loads((golden.folder / SELECTION).read_text(encoding="utf-8"))
+    root = (golden.folder / chosen["root"]).resolve()
+    part = target.with_name(f".selected.{os.getpid()}")
+    for name in chosen["include"]:
+        for path in _walk(root / name) if (root / name).is_dir() else [root / name]:
+            inside = path.relative_to(root)
+            if any(inside.is_relative_to(left_out) for left_out in chosen.get("exclude", ())):
+                continue
+            (part / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, part / inside)
+    try:
+        part.rename(target)
+    except OSError:  # another worker was faster
+        shutil.rmtree(part, ignore_errors=True)
+    return target
 
 
 def _walk(root: Path) -> list[Path]:
@@ -208,6 +233,8 @@ def _folder(golden: GoldenSet, question: Question, options: MaterialOptions) -> 
     """The folder of a set of files: named by option, or inside the set."""
     package = question.group
     version = str(question.extra.get("version", ""))
+    if (golden.folder / SELECTION).is_file() and golden.name not in options.corpora:
+        return _selection(golden, options.scratch / golden.name / "selected")
     places = [Path(options.corpora[golden.name])] if golden.name in options.corpora else []
     places += [golden.folder / "corpora", golden.folder / "corpus"]
     names = [f"{package}-{version}", package] if package else []
