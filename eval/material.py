@@ -118,8 +118,7 @@ def _record(item: Mapping[str, Any]) -> Document:
 
 def _file(path: Path, root: Path) -> Document | None:
     """A text file below `root`; None for a binary or very large one."""
-    if path.stat().st_size > SELECTION = "corpus.toml"
-MAX_PLAIN_FILE_BYTES:
+    if path.stat().st_size > MAX_PLAIN_FILE_BYTES:
         return None
     data = path.read_bytes()
     if b"\0" in data[:8192]:
