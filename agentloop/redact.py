@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from agentloop.redact_controls import INVISIBLE, neutralise, visible
 from agentloop.redact_injection import instruction_like
@@ -68,6 +69,16 @@ class Redactor:
     def mask(self, text: str) -> str:
         """`text` with its secrets masked and everything else as it is."""
         return _mask(text, self._spans(text) + self._copies(text))[0]
+
+    def mask_json(self, value: Any) -> Any:
+        """JSON values with the secrets of every string masked, keys as they are."""
+        if isinstance(value, str):
+            return self.mask(value)
+        if isinstance(value, dict):
+            return {key: self.mask_json(member) for key, member in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.mask_json(member) for member in value]
+        return value
 
     def leaks(self, text: str) -> bool:
         """Whether a text still holds a secret by any pattern, or one of the remembered ones."""

@@ -121,7 +121,7 @@ def _details(
     """The task's own fields, cleaned; of protected inputs no text of more than five words."""
     if details is None:
         return {}
-    told: dict[str, Any] = masked(details(evidence_id), redactor)
+    told: dict[str, Any] = redactor.mask_json(details(evidence_id))
     return withheld(told) if protected else told
 
 
@@ -206,7 +206,7 @@ def _assemble(
         "coverage.json": _json(coverage_artifact(corpus)),
     }
     if looped is not None:
-        artifacts["loop_trace.json"] = _json(masked(looped.trace, redactor))
+        artifacts["loop_trace.json"] = _json(redactor.mask_json(looped.trace))
     content = fitted.content()
     pack_id = "evpack_" + hashlib.sha256(canonical(content).encode("utf-8")).hexdigest()[:16]
     hashes = {name: digest(data) for name, data in artifacts.items()}
@@ -227,17 +227,6 @@ def _collapsed(drafts: Sequence[Draft], corpus: Corpus) -> dict[str, Any]:
         for n, draft in enumerate(drafts, 1)
         if draft.collapsed_count
     }
-
-
-def masked(value: Any, redactor: Redactor) -> Any:
-    """JSON values with the secrets of every string masked."""
-    if isinstance(value, str):
-        return redactor.mask(value)
-    if isinstance(value, dict):
-        return {key: masked(member, redactor) for key, member in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [masked(member, redactor) for member in value]
-    return value
 
 
 def _json(value: Any) -> bytes:

@@ -17,10 +17,12 @@ STATUS = {
 
 def report(error: AgentloopError, *, readable: bool) -> int:
     """Print an error to stderr and return its exit status."""
-    from agentloop.redact import neutralise
+    from agentloop.redact import Redactor, neutralise
 
     if readable:
-        print(f"agentloop: {neutralise(error.message)} [{error.code}]", file=sys.stderr)
+        print(f"agentloop: {neutralise(Redactor().mask(error.message))} [{error.code}]", file=sys.stderr)
     else:
-        print(neutralise(json.dumps(error.to_json(), ensure_ascii=True)), file=sys.stderr)
+        print(
+            neutralise(json.dumps(Redactor().mask_json(error.to_json()), ensure_ascii=True)), file=sys.stderr
+        )
     return STATUS.get(error.code, EXIT_NO_PACK)
