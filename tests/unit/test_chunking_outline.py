@@ -90,7 +90,8 @@ def test_aliases_name_one_language() -> None:
 HOSTILE = [
     b"a ", b"a::", b"a.b", b"a<", b"`", b"\n```", b"= =\n", b"|\n", b"+---\n", b"a\n=\n", b".. _a:\n\n", b"(",
     b"a(b\n", b"import (\n", b"@a\n", b"# a\n", b"\n", b" ", b"\t\n", b"--- a\n", b"struct a\n",
-    b"public static final ", b"'\"", b"a", b"template <", b'"a": ', b"let a\n", b"def f(\n", b"a:\n", b"\\section{", b"- ", b"from a ",
+    b"public static final ",
+    b"'\"", b"a", b"template <", b'"a": ', b"let a\n", b"def f(\n", b"a:\n", b"\\section{", b"- ", b"from a ",
     b"impl for ",
 ]  # fmt: skip
 
