@@ -85,7 +85,9 @@ class Pulse:
             return
 
     def progress(self, stage: Stage, done: float) -> None:
-        """The pipeline enters a stage."""
+        """The pipeline enters a stage; stages that were made ahead are not told again."""
+        if done < self.done:
+            return
         self.stage, self.done = str(stage), done
         self.event("stage", percent=round(done * 100, 1))
         self.beat()
