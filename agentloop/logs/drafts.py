@@ -22,7 +22,7 @@ from agentloop.types import Corpus, Draft, Place, SourceFile
 PLACE_LINES = 80  # DESIGN: at most 80 lines a reference, at most 4 references an item
 PLACES = 4
 PHASE_CHARS = 60
-MARGIN = 2.0  # a block that scores this much below the root is not told
+MARGIN = 1.5  # a block that scores this much below the root is not told
 NEAR = 0.6  # how close to the end of the run, or to its words, a minor block must be to be told
 MAX_FAILURES = 12
 MAX_COLLAPSED = 2000  # duplicates listed of one draft; their number is always exact

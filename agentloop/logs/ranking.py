@@ -61,14 +61,18 @@ class Passing:
 def anchor(lines: Sequence[Line], weights: Sequence[Weight]) -> int:
     """The first line of the last place where the run says that it failed; -1 where none does.
 
-    Terminal lines that stand close together (the tool's, then the runner's) are one place.
+    Terminal lines that stand close together (the tool's, then the runner's) are one place. A line that
+    repeats an earlier one says nothing of this run's end: the last that is new counts.
     """
     telling = (at for at, weight in enumerate(weights) if weight >= Weight.MENTION)
     found = [at for at in telling if TERMINAL.search(lines[at].text[:LOOK].strip())]
     if not found:
         return -1
-    first = found[-1]
-    for at in reversed(found[:-1]):
+    new: dict[str, int] = {}
+    for at in found:
+        new.setdefault(quick_key(lines[at].text.strip()), at)
+    first = max(new.values())
+    for at in reversed([at for at in found if at < first]):
         if first - at > 40:
             break
         first = at
@@ -84,6 +88,7 @@ def rank(
     keys = [quick_key(line.text.strip()) for line in lines]
     counts = Counter(keys)
     progress = _progress(keys)
+    first_at = {key: at for at, key in reversed(list(enumerate(keys)))}  # a repeat stands where it was new
     told = _last_words(lines, end)
     step = max(1, len(lines) // SAMPLE)
     sample = range(0, len(lines), step)
@@ -94,7 +99,8 @@ def rank(
     for block in blocks:
         family = _FAMILIES.get(block.kind) or template(lines[block.head].text)
         novel = _novel(lines, block, passing)
-        near = _nearness(progress, block, end)
+        first = first_at[keys[block.head]]
+        near = _nearness(progress[block.last if first == block.head else first], progress[end])
         shared = _shared(_words(lines, _span(block)), told, frequency, len(sample))
         informative = any(
             not BARE.match(lines[at].text[:LOOK]) for at in _span(block) if lines[at].text.strip()
@@ -105,7 +111,7 @@ def rank(
             + 0.8 * _rarity(keys, counts, block)
             + 1.5 * near
             + 1.0 * shared
-            + (2.0 * novel - 2.0 if passing is not None else 0.0)
+            + (1.5 * novel - 1.5 if passing is not None else 0.0)
         )
         ranked.append(
             Ranked(block, score, family, template(lines[block.head].text), near, shared, informative, novel)
@@ -127,11 +133,9 @@ def _progress(keys: Sequence[str]) -> list[int]:
     return progress
 
 
-def _nearness(progress: Sequence[int], block: Block, end: int) -> float:
+def _nearness(position: int, goal: int) -> float:
     """1 at the place where the run says that it failed, falling with the logarithm of the distance."""
-    goal = progress[end] if end >= 0 else progress[-1]
-    distance = abs(goal - progress[min(block.last, len(progress) - 1)])
-    return max(0.0, 1.0 - math.log1p(distance) / math.log1p(REACH))
+    return max(0.0, 1.0 - math.log1p(abs(goal - position)) / math.log1p(REACH))
 
 
 def _rarity(keys: Sequence[str], counts: Counter[str], block: Block) -> float:
