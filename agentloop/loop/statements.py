@@ -13,11 +13,11 @@ from itertools import pairwise
 from agentloop.loop.wording import STOP
 
 _TOKEN = re.compile(
-    r"(?P<hyphened>[A-Za-z]\w*(?:-\w+)*-\d\w*)|"  # worker-3
-    r"(?P<path>(?:[\w.@+-]*/)+[\w.@+-]*\w|[\w@+-]+\.[A-Za-z]{1,5}\b(?![\w(]))"
+    r"(?P<hyphened>(?<![\w-])[A-Za-z]\w*(?:-\w+)*-\d\w*)|"  # worker-3
+    r"(?P<path>(?<![\w./@+-])(?:(?:[\w.@+-]*/)+[\w.@+-]*\w|[\w@+-]+\.[A-Za-z]{1,5}\b(?![\w(])))"
     r"|(?P<number>(?<![\w.])[-−]?\d[\d,_]*(?:\.\d+)*(?![\w]*[A-Za-z_])|\b0x[0-9a-fA-F]+\b)"
     r"|(?P<word>\w+(?:['’]\w+)?(?:(?:\.|::|->)\w+)*)"
-    r"|(?P<mark>!=|!(?=\w)|[.,;:()\n?!—])"
+    r"|(?P<mark>!=|!(?=\w)|[.,;:()?!—])"
 )
 _UNIT_END = re.compile(
     r"(?<=;)(?=\s)|(?<=[.!?])(?=\s)(?!\s+[a-z])|\n\s*\n"
@@ -37,7 +37,7 @@ _VERB_CUES = frozenset(
 )
 CUES = _NOUN_CUES | _VERB_CUES
 _NO_ADVERBS = frozenset({"apply", "reply", "supply", "multiply", "rely", "imply", "comply", "fly", "family"})
-_CLAUSE_END = frozenset({".", ",", ";", ":", "\n", "but", "however", "?", "—", "ale"})
+_CLAUSE_END = frozenset({".", ",", ";", ":", "but", "however", "?", "—", "ale"})
 NUMBER_WORDS = dict(
     zip(
         "zero one two three four five six seven eight nine ten eleven twelve".split(),  # noqa: SIM905

@@ -11,33 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentloop.loop.opposites import OPPOSITE
 from agentloop.loop.statements import Token, Window, negations, parts, stem, tokens, windows
 
-MIN_COVERAGE = 0.8  # share of content words in the window
-SHORT_CLAIM = 4  # with so few content words none may be missing
-MAX_SOURCE_CHARS = 16_000  # of a passage; what only stands further on is not seen, so not supported
+MIN_COVERAGE = 0.85  # share of content words in the window
+SHORT_CLAIM = 6  # with so few content words none may be missing
+MAX_SOURCE_CHARS = 8_000  # of a passage; what only stands further on is not seen, so not supported
 PRONOUN_REACH = 6  # tokens from the start of a statement in which a pronoun is its subject or object
 REORDERED = 0.4  # share of word pairs in the other order that says another thing
 
-_OPPOSITES = """before after|increase decrease|raise lower|more less fewer|greater smaller|higher lower
-above below|enable disable|enabled disabled|allow deny forbid prevent|accept reject|include exclude|open close
-start stop end|begin end|first last|minimum maximum|min max|true false|success failure|succeed fail
-add remove delete|append prepend|create delete destroy|insert remove|push pop|read write
-load store save|send receive|input output|source target destination|left right|up down|top bottom
-ascending descending|always never sometimes|all none some|every no|required optional
-mandatory optional|public private|known unknown|valid invalid|safe unsafe|equal unequal
-same different|positive negative|even odd|local remote global|oldest newest|client server
-parent child|encode decode|encoder decoder
-encoding decoding|reader writer|encrypt decrypt|compress decompress|lock unlock|mutable immutable
-ordered unordered|sorted unsorted|synchronous asynchronous|sync async|blocking nonblocking
-inclusive exclusive|shallow deep|default explicit|early late earlier later|fast slow faster slower
-long short longer shorter|old new older newer|inside outside|internal external|win lose won lost
-buy sell|import export|acquire release|upper lower|uppercase lowercase|within beyond|with without
-directly indirectly|inner outer|large small|larger smaller|many few|import export|connect disconnect
-present absent|present missing|empty nonempty|supported unsupported|defined undefined
-cached uncached|signed unsigned|strict lenient|case-sensitive|case-insensitive|north south|east west
-husband wife|father mother|son daughter|brother sister|wczoraj jutro|przed po|więcej mniej
-włącz wyłącz"""
 _SHARP = (
     frozenset("all every each always any whole entire".split()),  # noqa: SIM905
     frozenset("only solely exclusively just alone".split()),  # noqa: SIM905
@@ -59,22 +41,11 @@ _SUBORDINATORS = frozenset(
 _REPORTING = frozenset({"return", "use", "say", "state", "mean", "show", "default"})
 _BE = frozenset({"is", "are", "was", "were", "be", "been", "being"})
 _PARTICIPLES = ("ed", "en", "wn", "ne", "ught", "lt", "pt", "old", "ung", "ent", "ut")
+_LINKS = _BE | frozenset(
+    "of to from in into on with for than before after over under against by as at".split()  # noqa: SIM905
+)
 _DETERMINERS = frozenset({"a", "an", "the", "this", "that", "these", "those", "and", "or", "only"})
 _PRONOUNS = frozenset("it they he she this that these those its their his her which who both".split())  # noqa: SIM905
-
-
-def _opposite_table() -> dict[str, frozenset[str]]:
-    table: dict[str, set[str]] = {}
-    for group in _OPPOSITES.replace("\n", "|").split("|"):
-        members = group.split()
-        for word in members:
-            others = {form for m in members if m != word for form in (m, stem(m))}
-            for form in (word, stem(word)):
-                table.setdefault(form, set()).update(others)
-    return {word: frozenset(others) for word, others in table.items()}
-
-
-_OPPOSITE = _opposite_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +193,8 @@ def _objection(said: Sequence[Token], content: Sequence[Token], window: Window, 
     if _polarity_differs(said, core):
         return "negation differs between the claim and the passage"
     named = _stems(tokens(source.label))
-    other = _turned([t for t in said if t.stem not in named], core) or _sharper(said, core)
-    if other or _replaced(said, core, source.label):
+    unnamed = [t for t in said if t.stem not in named]
+    if _turned(unnamed, core) or _sharper(said, core) or _replaced(said, core, source.label):
         return "it says one word where the passage says another"
     if _exchanged(said, main.tokens) or _reversed(said, main.tokens):
         return "what acts on what is exchanged"
@@ -257,11 +228,13 @@ def _polarity_differs(said: Sequence[Token], stated: Sequence[Token]) -> bool:
         spoken = [at for at, t in enumerate(said) if t.content and t.stem == head]
         if not spoken or head in denied:
             continue
-        around = _context(said, spoken[0])
         plain = [at for at, t in enumerate(stated) if t.content and t.stem == head and at != negation.at]
-        free = max((len(around & _context(stated, at)) for at in plain), default=-1)
-        if len(around & _context(stated, negation.at)) >= free:
-            return True
+        turned = _context(stated, negation.at)
+        for place in spoken:
+            around = _context(said, place)
+            free = max((len(around & _context(stated, at)) for at in plain), default=-1)
+            if len(around & turned) >= free:
+                return True
     return False
 
 
@@ -272,8 +245,8 @@ def _context(line: Sequence[Token], at: int) -> set[str]:
     return {*before, *after}
 
 
-def _replaced(said: Sequence[Token], stated: Sequence[Token], label: str) -> str:
-    """A word of the claim in whose place, between the same neighbours, the passage has another word."""
+def _replaced(said: Sequence[Token], stated: Sequence[Token], label: str) -> bool:
+    """Whether the passage has another word, between the same neighbours, than the claim."""
     claim = [t for t in said if t.content]
     line = [t.stem for t in stated if t.content]
     held = _stems(stated) | _stems(tokens(label))
@@ -288,56 +261,69 @@ def _replaced(said: Sequence[Token], stated: Sequence[Token], label: str) -> str
         before = claim[at - 1].stem if at else ""
         after = claim[at + 1].stem if at + 1 < len(claim) else ""
         if before and after and triples.get((before, after), set()) - spoken:
-            return word.text
-    return ""
+            return True
+    return False
 
 
 def _exchanged(said: Sequence[Token], stated: Sequence[Token]) -> bool:
-    """Whether two neighbours of the claim stand in the other order around the same small words."""
-    there, here = _links(stated), _links(said)
-    return any(
-        (b, a) in there and (a, b) not in there and between & there[(b, a)]
-        for (a, b), between in here.items()
-        if a != b
-    )
+    """Whether `x of y` of the claim stands only as `y of x`, for any preposition or form of `be`."""
+    there = _relations(stated)
+    for left, link, right in _relations(said):
+        same = [r for r in there if r[1] == link]
+        straight = any(left & a and right & b for a, _, b in same)
+        if not straight and any(left & b and right & a for a, _, b in same):
+            return True
+    return False
 
 
-def _links(line: Sequence[Token]) -> dict[tuple[str, str], frozenset[str]]:
-    """Neighbouring content words with the function words between them, articles left out."""
-    links: dict[tuple[str, str], frozenset[str]] = {}
-    last: str | None = None
-    between: list[str] = []
+def _relations(line: Sequence[Token]) -> list[tuple[set[str], str, set[str]]]:
+    """The runs of content words on both sides of each preposition and each form of `be`."""
+    found: list[tuple[set[str], str, set[str]]] = []
+    for at, token in enumerate(line):
+        word = token.text.casefold()
+        if word in _LINKS:
+            left, right = _run(line[:at][::-1]), _run(line[at + 1 :])
+            if left and right:
+                found.append((left, "be" if word in _BE else word, right))
+    return found
+
+
+def _run(line: Sequence[Token]) -> set[str]:
+    """The content words next to a place, up to the first other word; determiners may come before them."""
+    found: set[str] = set()
     for token in line:
         if token.content:
-            if last is not None:
-                key = (last, token.stem)
-                links[key] = links.get(key, frozenset()) | frozenset(between)
-            last, between = token.stem, []
-        elif token.kind == "word" and token.text.casefold() not in _DETERMINERS:
-            between.append(token.text.casefold())
-    return links
+            found.add(token.stem)
+        elif found or token.text.casefold() not in _DETERMINERS:
+            break
+    return found
 
 
-def _turned(said: Sequence[Token], stated: Sequence[Token]) -> str:
-    """A word of the claim that the window lacks, while it holds its opposite."""
-    held = {t.text.casefold() for t in stated} | {t.stem for t in stated}
+def _turned(said: Sequence[Token], stated: Sequence[Token]) -> bool:
+    """Whether a word of the claim is missing in the window, while it holds its opposite.
+
+    The opposite in the very same form counts even where another form of the word itself is there:
+    `encodes` against “decodes … encoding”.
+    """
+    texts = {t.text.casefold() for t in stated}
+    held = texts | {t.stem for t in stated}
     for token in said:
         folded = token.text.casefold()
-        if folded in held or token.stem in held:
+        if folded in texts:
             continue
-        others = _OPPOSITE.get(folded, frozenset()) | _OPPOSITE.get(token.stem, frozenset())
-        if any(other in held for other in others):
-            return token.text
-    return ""
+        others = OPPOSITE.get(folded, frozenset()) | OPPOSITE.get(token.stem, frozenset())
+        ending = folded.removeprefix(token.stem)
+        if any(stem(other) + ending in texts for other in others):
+            return True
+        if token.stem not in held and any(other in held for other in others):
+            return True
+    return False
 
 
-def _sharper(said: Sequence[Token], stated: Sequence[Token]) -> str:
+def _sharper(said: Sequence[Token], stated: Sequence[Token]) -> bool:
     held = {t.text.casefold() for t in stated}
-    for token in said:
-        group = _SHARP_WORDS.get(token.text.casefold())
-        if group and not group & held:
-            return token.text
-    return ""
+    groups = (_SHARP_WORDS.get(token.text.casefold()) for token in said)
+    return any(group and not group & held for group in groups)
 
 
 def _reversed(said: Sequence[Token], stated: Sequence[Token]) -> bool:
