@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentloop.errors import AgentloopError, ErrorCode
-from agentloop.sources.git import HistoryLimits, blob_at, history, open_store, touched_lines
+from agentloop.sources.git import HistoryLimits, blob_at, history, open_store, recent_changes, touched_lines
 from agentloop.sources.git.packs import DamagedError, TooLargeError, apply_delta
 from agentloop.sources.git.store import GitStore
 from tests.source_case import failure, find, left_out, paths, write
@@ -333,3 +333,25 @@ def test_touched_lines_of_a_removal_and_of_deleted_files(repo: Path) -> None:
         path: [(s.line_start, s.line_end, s.removed_only) for s in spans] for path, spans in found.items()
     } == {"src/a.py": [(5, 5, True)]}
     assert "gone.txt" not in touched_lines(history(str(repo)))
+
+
+def test_recent_changes_in_the_lines_of_the_work_tree(repo: Path) -> None:
+    text = (repo / "src/a.py").read_text().split("\n")
+    edited = ["# a new first line", *text[:35], "edited", *text[36:]]
+    write(repo, **{"src/a.py": "\n".join(edited), "new.py": "x = 1\ny = 2\n"})
+    corpus = find(repo)
+    index = {file.path: file.index for file in corpus.files}
+    found = recent_changes(corpus, since="2024-03-06", now=datetime(2024, 3, 12, tzinfo=UTC))
+    told = [(s.line_start, s.line_end, s.commit.subject) for s in found.files[index["src/a.py"]]]
+    assert told == [(1, 1, "uncommitted"), (32, 32, "day 6"), (37, 37, "uncommitted")]
+    assert edited[31] == "changed on day 6"
+    assert [(s.line_start, s.line_end, s.commit.commit) for s in found.files[index["new.py"]]] == [(1, 2, "")]
+    assert [change.subject for change in found.commits] == ["delete", "side work", "day 7", "day 6"]
+    assert index["sub/é.md"] in found.files
+
+
+def test_recent_changes_see_no_edit_in_converted_line_ends(repo: Path) -> None:
+    data = (repo / "src/a.py").read_bytes().replace(b"\n", b"\r\n")
+    write(repo, **{"src/a.py": data})
+    found = recent_changes(find(repo), since="2024-03-12")
+    assert found.files == {}

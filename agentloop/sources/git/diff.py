@@ -95,10 +95,11 @@ def file_change(store: GitStore, path: str, old: str, new: str, limit: int) -> F
         return FileChange(path, old, new, left_out="missing")
     if b"\0" in before[:8000] or b"\0" in after[:8000]:
         return FileChange(path, old, new, left_out="binary")
-    return FileChange(path, old, new, tuple(hunks(_lines(before), _lines(after))))
+    return FileChange(path, old, new, tuple(hunks(lines_of(before), lines_of(after))))
 
 
-def _lines(data: bytes) -> list[bytes]:
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines of a file without their `\\n`; a last line need not end in one."""
     lines = data.split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
 

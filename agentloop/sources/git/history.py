@@ -69,12 +69,19 @@ def history(
     with open_store(root) as store:
         if isinstance(store, str):
             return History("", (), note=store)
-        head = head_commit(store.root_fd, store.git)
-        if not head:
-            return History("", (), note="HEAD names no commit")
-        after = since_time(since, now or datetime.now(UTC)) if since else None
-        stop = _ancestors(store, resolve_commit(store, since), limits) if since and after is None else set()
-        return _walk(store, head, after, stop, [os.fsencode(path.strip("/")) for path in paths], limits)
+        return read_history(store, since, paths, limits, now or datetime.now(UTC))
+
+
+def read_history(
+    store: GitStore, since: str, paths: Sequence[str], limits: HistoryLimits, now: datetime
+) -> History:
+    """As `history`, from an open store."""
+    head = head_commit(store.root_fd, store.git)
+    if not head:
+        return History("", (), note="HEAD names no commit")
+    after = since_time(since, now) if since else None
+    stop = _ancestors(store, resolve_commit(store, since), limits) if since and after is None else set()
+    return _walk(store, head, after, stop, [os.fsencode(path.strip("/")) for path in paths], limits)
 
 
 @contextmanager

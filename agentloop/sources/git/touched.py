@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentloop.sources.git.diff import FileChange
@@ -34,17 +34,17 @@ def touched_lines(found: History) -> Mapping[str, tuple[Touched, ...]]:
             if change.kind == "deleted":
                 files.pop(change.path, None)
             else:
-                files[change.path] = _after(files.get(change.path, []), change, commit)
-    return {path: tuple(sorted(spans, key=_place)) for path, spans in sorted(files.items()) if spans}
+                files[change.path] = after_change(files.get(change.path, ()), change, commit)
+    return {path: tuple(spans) for path, spans in sorted(files.items()) if spans}
 
 
 def _place(span: Touched) -> tuple[int, int]:
     return (span.line_start, span.line_end)
 
 
-def _after(spans: list[Touched], change: FileChange, commit: CommitChange) -> list[Touched]:
-    """The touched lines after a commit: those it kept, moved, and those it wrote."""
-    kept = spans
+def after_change(spans: Sequence[Touched], change: FileChange, commit: CommitChange) -> list[Touched]:
+    """The touched lines after a change, in order: those it kept, moved, and those it wrote."""
+    kept = list(spans)
     for hunk in reversed(change.hunks):  # from the end, so that old positions stay true
         first, last = hunk.old_start, hunk.old_start + len(hunk.removed) - 1
         shift = len(hunk.added) - len(hunk.removed)
@@ -63,7 +63,7 @@ def _after(spans: list[Touched], change: FileChange, commit: CommitChange) -> li
         )
         for hunk in change.hunks
     ]
-    return kept + written
+    return sorted(kept + written, key=_place)
 
 
 def _cut(span: Touched, first: int, last: int, shift: int) -> Touched | None:
