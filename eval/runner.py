@@ -188,12 +188,16 @@ class Worker:
 
     def _rung_options(self) -> RungOptions:
         config = self.config
+        record = config.record
+        if record is None and config.model not in {None, "builtin"}:
+            record = self.scratch / "exchanges"
+            record.mkdir(exist_ok=True)
         engine = EngineOptions(
             budgets=config.budgets,
             task=TaskType(config.task) if config.task else None,
             max_tool_calls=config.max_tool_calls,
             model=config.model,
-            record=config.record,
+            record=record,
             replay=config.replay,
             price=config.price,
         )

@@ -2,7 +2,7 @@
 
 A question gives one pack a budget. The run file takes the pack of the largest budget, then the fused
 candidates that did not fit. A model other than the built-in planner is asked once, at the largest
-budget; the smaller packs replay its recorded exchange.
+budget; the smaller packs replay its exchange.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agentloop import Environment, compress_sync, make_request
 from agentloop.errors import AgentloopError, ErrorCode
+from agentloop.loop.brains import open_model
+from agentloop.loop.planner import BuiltinPlanner
+from agentloop.loop.replay import RecordingModel, ReplayModel
 from agentloop.request import TaskType
 from eval.answers import Answer, PackFacts, Piece
 from eval.golden import Lane, LineSpan, Question
@@ -105,27 +108,30 @@ class EngineRung:
         with self._model(question, again) as model:
             return compress_sync(request, Environment(model=model))
 
-    def _model(self, question: Question, again: bool) -> AbstractContextManager[ChatModel | None]:
-        if self.mode == "oracle":
-            return nullcontext(OracleModel(question))
-        if self.mode == "single_shot":
-            return nullcontext(None)
+    @contextmanager
+    def _model(self, question: Question, again: bool) -> Iterator[ChatModel | None]:
+        """The brain of one request; `again` is a smaller pack of a question that was asked already."""
         name = f"{hashlib.sha256(question.qid.encode()).hexdigest()[:24]}.jsonl"
         options = self.options
-        if options.replay is None and options.record is None and options.model in {None, "builtin"}:
-            return nullcontext(None)
-        from agentloop.loop import open_model
+        tape = options.replay if options.replay is not None else options.record
+        if self.mode == "oracle":
+            yield OracleModel(question)
+        elif self.mode == "single_shot" or tape is None:
+            yield None
+        elif again or options.replay is not None:
+            yield ReplayModel(tape / name)
+        elif options.model in {None, "builtin"}:
+            yield RecordingModel(BuiltinPlanner(question.text, options.max_tool_calls), tape / name)
+        else:
+            from broker.commands.settings import model_places, settings
 
-        if options.replay is not None:
-            return open_model(f"replay:{options.replay / name}")
-        if again and options.record is not None:
-            return open_model(f"replay:{options.record / name}")
-        record = str(options.record / name) if options.record is not None else None
-        return open_model(options.model, record=record)
+            with open_model(options.model, model_places(settings()), tape / name) as model:
+                yield model
 
     def _facts(self, outcome: Outcome, budget: int) -> PackFacts:
         released = outcome.released
-        pieces = tuple(self._piece(item) for item in released["payload"]["evidence"])
+        fused = {doc: rank for rank, doc in enumerate(self._tail(outcome))}
+        pieces = tuple(self._piece(item, fused) for item in released["payload"]["evidence"])
         checked = check_pack(released, self.originals)
         return PackFacts(
             budget=budget,
@@ -137,14 +143,16 @@ class EngineRung:
             supported=checked.supported,
         )
 
-    def _piece(self, item: dict[str, Any]) -> Piece:
+    def _piece(self, item: dict[str, Any], fused: Mapping[str, int]) -> Piece:
+        """An evidence item. A ref over a run of records names the best ranked one first: the others are
+        its neighbours, which a ref names in the order of the source."""
         docs: dict[str, None] = {}
         lines: list[LineSpan] = []
         decisive = 0
         for ref in item["source_refs"]:
             first, last = int(ref["line_start"]), int(ref["line_end"])
             found = self.documents.of(ref.get("path", ""), first, last, ref.get("record_ids", ()))
-            docs.update(dict.fromkeys(found))
+            docs.update(dict.fromkeys(sorted(found, key=lambda doc: fused.get(doc, len(fused)))))
             decisive = decisive or len(docs)
             if self.material.lane in {Lane.FILES, Lane.LOGS}:
                 lines += [LineSpan(doc, first, last) for doc in found]

@@ -10,7 +10,11 @@ from agentloop.request import TaskType
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How the engine is asked. `budgets` are `final_evidence_pack_budget` values."""
+    """How the engine is asked. `budgets` are `final_evidence_pack_budget` values.
+
+    `record` is the folder of exchanges, needed for every model but the built-in planner; `replay` plays
+    those of an earlier run.
+    """
 
     budgets: tuple[int, ...]
     task: TaskType | None = None  # None: summarize_logs for logs, else rag_compress
