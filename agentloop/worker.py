@@ -174,6 +174,13 @@ def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None, kept: K
     return status
 
 
+def _newer(label: str, fenced: str) -> bool:
+    """Whether a rerun `N.RESTART` comes after the attempt that counts now; a late old one never does."""
+    attempt, _, restart = label.partition(".")
+    counts, _, known = fenced.partition(".")
+    return attempt == counts and int(restart) > int(known or 0)
+
+
 def main(argv: list[str]) -> int:
     """`agentloop worker RUN_DIR [ATTEMPT]`; the attempt defaults to the fenced one."""
     if not 1 <= len(argv) <= 2:
@@ -183,6 +190,8 @@ def main(argv: list[str]) -> int:
     run_dir = RunDir(Path(argv[0]))
     label = argv[1] if len(argv) == 2 else run_dir.fenced()
     try:
+        if "." in label and _newer(label, run_dir.fenced()):
+            run_dir.start_attempt(label)
         return run_attempt(run_dir, label)
     except (RunDirError, FileNotFoundError) as exc:
         sys.stderr.write(f"agentloop worker: {exc}\n")

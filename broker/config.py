@@ -108,6 +108,12 @@ class Settings:
     slurm_partition_p40: str = _setting("BROKER_SLURM_PARTITION_P40", "partition of p40-rag-compression", "")
     slurm_partition_a100: str = _setting("BROKER_SLURM_PARTITION_A100", "partition of a100-reasoning", "")
     slurm_nodelist_p40: str = _setting("BROKER_SLURM_NODELIST_P40", "nodes preferred for the P40 tier", "")
+    slurm_account: str = _setting("BROKER_SLURM_ACCOUNT", "account to charge; empty: the user's default", "")
+    slurm_max_runs: int = _setting("BROKER_SLURM_MAX_RUNS", "runs in Slurm's queue at once", 500)
+    slurm_poll_seconds: int = _setting("BROKER_SLURM_POLL_SECONDS", "seconds between two squeue calls", 2)
+    slurm_start_seconds: int = _setting(
+        "BROKER_SLURM_START_SECONDS", "a run that is pending longer fails with GPU_TIER_UNAVAILABLE", 1800
+    )
     slurm_qos_preemptible: str = _setting(
         "BROKER_SLURM_QOS_PREEMPTIBLE", "cluster's name for `preemptible`; empty: none is passed", ""
     )

@@ -28,6 +28,7 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
+    NOT_STARTED = "not_started"  # its tier did not start it in time; it was withdrawn
     LOST = "lost"  # the backend vouches that it doesn't have this run (any more)
 
     @property

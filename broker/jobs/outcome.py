@@ -55,6 +55,14 @@ def _unpublished(update: RunUpdate, seconds: int) -> End:
         return End(error=error, state=State.CANCELLED)
     if update.state is RunState.LOST:
         return End(error=_died("went away with the broker or its node", update), counts=False)
+    if update.state is RunState.NOT_STARTED:
+        return End(
+            error=failure(
+                ErrorCode.GPU_TIER_UNAVAILABLE,
+                f"The tier did not start the run in time ({update.reason}); it was withdrawn.",
+                retryable=True,
+            )
+        )
     if update.state is RunState.OUT_OF_MEMORY:
         return End(error=_died("ran out of memory; narrow the inputs or raise its memory", update))
     ended = f"ended by {update.reason}" if update.reason else f"ended with status {update.exit_code}"
