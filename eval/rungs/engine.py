@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from agentloop.pipeline import Outcome
 
 REF = re.compile(r'"ref": ?"(c\d+)"')
-COULD_NOT_SCORE = frozenset({ErrorCode.MODEL_UNAVAILABLE, ErrorCode.TIMED_OUT, ErrorCode.INTERNAL})
+COULD_NOT_SCORE = frozenset(
+    {
+        ErrorCode.MODEL_UNAVAILABLE,
+        ErrorCode.TIMED_OUT,
+        ErrorCode.INTERNAL,
+        ErrorCode.REQUEST_INVALID,  # an unknown model, a recording that isn't there
+    }
+)
 
 
 class EngineRung:
