@@ -11,7 +11,7 @@ from typing import Any
 
 # Prefilter: text without any of these holds no secret that the detectors know.
 _SUSPECT = re.compile(
-    r"://[^\s/@:]{0,256}:|-----BEGIN|-----END|passw|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|"
+    r":/{1,3}[^\s/@:]{0,256}:|-----BEGIN|-----END|passw|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|"
     r"private[_-]?key|credential|authorization|bearer|basic |cookie|signature|"
     r"AKIA|ASIA|ABIA|ACCA|AIza|gh[opsur]_|github_pat_|glpat-|eyJ|xox[abeoprs]-|sk[_-]|rk_live|pk_live|whsec_|SG\.|npm_|"
     r"pypi-|hooks\.slack|AccountKey|sig=|dckr_pat_|hf_|ya29\.|[A-Za-z0-9+/=_-]{24}",
@@ -21,7 +21,7 @@ _VALUE_STOP = r"\s\"'`,;<>(){}\[\]"
 # Each pattern's group 1 is the secret; the surroundings stay readable.
 _PATTERNS = (
     # user:password@host in any URL
-    re.compile(r"://[^\s:/@\"']{0,256}+:([^\s\"'/]{1,256})@"),
+    re.compile(r":/{1,3}[^\s:/@\"']{0,256}+:([^\s\"'/]{1,256})@"),
     # tokens with a fixed form
     re.compile(r"\b(gh[opsur]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[\w-]{16,255})"),
     re.compile(r"(?<![\w-])((?:sk|rk|pk)[_-](?:live|test|proj|ant|or)[\w-]{0,40}[_-][A-Za-z0-9_-]{8,}|"

@@ -126,7 +126,13 @@ def pack_warnings(
     return tuple(told)
 
 
-def provenance(ledger: Ledger, pack_id: str, job_id: str | None, artifacts: dict[str, str]) -> Provenance:
+def provenance(
+    ledger: Ledger,
+    pack_id: str,
+    job_id: str | None,
+    artifacts: dict[str, str],
+    cost: dict[str, float] | None = None,
+) -> Provenance:
     """Ids, times and artifact hashes in at most 300 tokens: stage times go first."""
     seconds = sum(ledger.seconds.values())
     full = Provenance(
@@ -137,6 +143,7 @@ def provenance(ledger: Ledger, pack_id: str, job_id: str | None, artifacts: dict
         job_id=job_id,
         stages={stage: round(spent, 2) for stage, spent in ledger.seconds.items() if round(spent, 2) > 0},
         artifacts={name: short_hash(value) for name, value in artifacts.items()},
+        cost=cost or {},
     )
     if tokens.count(canonical(to_json(full))) <= PROVENANCE_TOKENS:
         return full

@@ -207,13 +207,16 @@ def _assemble(
     }
     if looped is not None:
         artifacts["loop_trace.json"] = _json(redactor.mask_json(looped.trace))
+    cost = looped.cost if looped is not None else {}
     content = fitted.content()
     pack_id = "evpack_" + hashlib.sha256(canonical(content).encode("utf-8")).hexdigest()[:16]
     hashes = {name: digest(data) for name, data in artifacts.items()}
-    pack = fitted.pack(accounts.provenance(ledger, pack_id, job_id, hashes))
+    pack = fitted.pack(accounts.provenance(ledger, pack_id, job_id, hashes, cost))
     artifacts["evidence_pack.json"] = canonical(to_json(pack)).encode("utf-8") + b"\n"
     hashes["evidence_pack.json"] = digest(artifacts["evidence_pack.json"])
-    outward = pack.model_copy(update={"provenance": accounts.provenance(ledger, pack_id, job_id, hashes)})
+    outward = pack.model_copy(
+        update={"provenance": accounts.provenance(ledger, pack_id, job_id, hashes, cost)}
+    )
     return BuiltPack(pack, with_short_hashes(to_json(outward)), artifacts, redactor)
 
 

@@ -53,6 +53,7 @@ class _Sources:
     candidates: Sequence[Candidate]
     texts: Sequence[str]
     question: Question
+    most_ranks: int  # rankings that hold the candidate which most rankings hold
 
     def file(self, candidate: Candidate) -> SourceFile:
         """The file of a candidate's chunk."""
@@ -72,7 +73,9 @@ def draft_claims(
     candidates = ranking.candidates[: 2 * most]
     texts = [corpus.text(chunks[c.chunk]) for c in candidates]
     asked = request.question
-    sources = _Sources(ranking, corpus, chunks, parser, asked, candidates, texts, profile(asked, texts))
+    question = profile(asked, texts)
+    most_ranks = max((len(c.ranks) for c in candidates), default=0) or 1
+    sources = _Sources(ranking, corpus, chunks, parser, asked, candidates, texts, question, most_ranks)
     made: list[Draft] = []
     symbols: dict[tuple[int, int], int] = {}
     for n, candidate in enumerate(candidates):
@@ -178,7 +181,7 @@ def _draft(claim: Claim, n: int, sources: _Sources) -> Draft:
     features = Features(
         score=candidate.score,
         coverage=sources.question.weight(sources.question.held(text)) / total if total else 0.0,
-        agreement=len(candidate.ranks) / max(1, len(sources.ranking.strategies)),
+        agreement=len(candidate.ranks) / sources.most_ranks,
         reciprocal_rank=1 / (n + 1),
     )
     twins = tuple(chunk_place(sources.chunks[c]) for c in candidate.duplicates)
