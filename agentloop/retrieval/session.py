@@ -11,12 +11,12 @@ from agentloop.errors import Stage, WarningCode
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index import words
 from agentloop.index.symbols import SymbolParser
-from agentloop.request import CompressRequest, Strategy
+from agentloop.request import CompressRequest, Strategy, TaskType
 from agentloop.retrieval import question, snippet
 from agentloop.retrieval.conversation import Conversation
 from agentloop.retrieval.dedup import collapse
 from agentloop.retrieval.focus import span_of, symbol_for
-from agentloop.retrieval.merge import Searched, add, merge, trusts
+from agentloop.retrieval.merge import CODE_WEIGHT, SEARCH_WEIGHT, Searched, add, merge, trusts
 from agentloop.retrieval.near import near_hits
 from agentloop.retrieval.retriever import Retrieved, Retriever
 from agentloop.types import Candidate, Chunk, Corpus, FileKind, Passage, Ranking, ReadResult, SearchResult
@@ -52,7 +52,7 @@ class RetrievalSession:
         self._request = request
         self._ledger = ledger
         self._parser = parser
-        self.retriever = Retriever(corpus, chunks, parser, index)
+        self.retriever = Retriever(corpus, chunks, parser, ledger, index)
         self._conversation = Conversation(corpus, chunks)
         self._first: Retrieved | None = None
         self._searches: list[Retrieved] = []
@@ -61,7 +61,10 @@ class RetrievalSession:
     def first_pass(self) -> None:
         """Run the request's strategies on its question."""
         request, params = self._request, self._request.task_params
-        for strategy in (Strategy.GIT_DIFF_HISTORY, Strategy.EMBEDDINGS):
+        missing = [Strategy.EMBEDDINGS]
+        if request.task_type is not TaskType.DEBUG:  # there recent changes weigh the suspects
+            missing.append(Strategy.GIT_DIFF_HISTORY)
+        for strategy in missing:
             if strategy in (params.retrieval_strategies or ()):
                 self._ledger.warn(
                     WarningCode.STRATEGY_UNAVAILABLE,
@@ -146,7 +149,8 @@ class RetrievalSession:
             self.retriever.terms,
             lambda word: index.idf(index.df(word)) if index.df(word) else 0.0,
         )
-        scores = merge(first_chunks, searches, trust)
+        code = any(file.kind is FileKind.CODE for file in self._corpus.files)
+        scores = merge(first_chunks, searches, trust, CODE_WEIGHT if code else SEARCH_WEIGHT)
         added = add(dict(first.scored), [dict(f.scored) for f in self._searches], trust)
         scores.update({n: score for n, score in added.items() if self._conversation.turn(n) is not None})
         return scores

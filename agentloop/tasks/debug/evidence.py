@@ -13,6 +13,7 @@ from agentloop.index.symbols import SymbolParser
 from agentloop.logs.ansi import strip
 from agentloop.request import CompressRequest, InputRole
 from agentloop.tasks.codegraph import CodeGraph
+from agentloop.tasks.debug.changes import changed_functions
 from agentloop.tasks.debug.failures import Failure, failures
 from agentloop.tasks.debug.suspects import Suspect, suspects
 from agentloop.tasks.logs import LEADING, distinct, log_files
@@ -58,6 +59,7 @@ def debug_evidence(
         graph,
         failing_tests=params.failing_tests,
         suspect_paths=params.suspect_paths,
+        changed=changed_functions(corpus, graph, request),
     )
     causes = _causes(ranked, failed, corpus, graph)
     drafts = [c.draft for c in causes]
