@@ -12,7 +12,7 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.loop.claims import ModelClaim, Rejected, is_final, parse_final
 from agentloop.loop.limits import Limits
 from agentloop.loop.loop import Outcome, run
-from agentloop.loop.messages import ChatModel, Usage
+from agentloop.loop.messages import ChatModel, Usage, Window
 from agentloop.loop.planner import BuiltinPlanner
 from agentloop.loop.prompts import PROMPT_VERSION, final_turn, opening
 from agentloop.loop.tools import Toolbox
@@ -42,7 +42,7 @@ class LoopResult:
     rejected: tuple[Rejected, ...] = ()
     seen: tuple[str, ...] = ()  # refs that the tools returned
     usage: Usage = field(default_factory=Usage)
-    model_calls: int = 0
+    cost: dict[str, float] = field(default_factory=dict)
     failure: str = ""
 
     def trace_json(self) -> bytes:
@@ -93,10 +93,10 @@ async def explore(
     most = max(2, min(MAX_CLAIMS, window.reply_tokens // (CLAIM_TOKENS * (2 if params.answer else 1))))
     final = final_turn(params.answer, most)
     outcome = await run(brain, tools, start, limits, clock, final=final, accepts=is_final)
-    return _result(outcome, brain.name, tools)
+    return _result(outcome, brain.name, tools, window)
 
 
-def _result(outcome: Outcome, name: str, tools: Toolbox) -> LoopResult:
+def _result(outcome: Outcome, name: str, tools: Toolbox, window: Window) -> LoopResult:
     parsed = parse_final(outcome.text, tools.seen.keys(), MAX_CLAIMS) if outcome.text else None
     claims = parsed.claims if parsed else ()
     answer = parsed.answer if parsed else ()
@@ -134,6 +134,27 @@ def _result(outcome: Outcome, name: str, tools: Toolbox) -> LoopResult:
         rejected=rejected,
         seen=tuple(tools.seen),
         usage=outcome.usage,
-        model_calls=outcome.turns + outcome.retries,
+        cost=_cost(outcome, window),
         failure=outcome.failure,
     )
+
+
+def _cost(outcome: Outcome, window: Window) -> dict[str, float]:
+    """What the model cost: calls, tokens, seconds and, where the profile has prices, millionths of money.
+
+    The built-in planner costs nothing that is worth a line of provenance.
+    """
+    usage = outcome.usage
+    if not usage.prompt_tokens and not usage.completion_tokens and not outcome.retries:
+        return {}
+    cost: dict[str, float] = {
+        "model_calls": outcome.turns + outcome.retries,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "model_seconds": round(outcome.model_seconds, 2),
+    }
+    if window.currency:
+        prompt, completion = window.prices
+        spent = usage.prompt_tokens * prompt + usage.completion_tokens * completion
+        cost[f"micro_{window.currency.lower()}"] = round(spent)
+    return cost

@@ -37,6 +37,7 @@ class Spent:
     turns: int = 0
     format_errors: int = 0  # in a row
     retries: int = 0
+    model_seconds: float = 0.0
     usage: Usage = field(default_factory=Usage)
 
     def remaining(self, limits: Limits) -> float:

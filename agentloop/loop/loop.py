@@ -48,6 +48,7 @@ class Outcome:
     usage: Usage
     messages: tuple[Message, ...]
     trace: tuple[dict[str, Any], ...]
+    model_seconds: float
     failure: str = ""
 
 
@@ -160,11 +161,14 @@ async def _attempt(state: _State, tools: Sequence[ToolSpec], entry: dict[str, An
     bound = min(state.limits.call_seconds, state.spent.remaining(state.limits))
     if bound <= 0:
         raise ModelError("the time of the request was used up before the model answered")
+    started = state.spent.clock.monotonic()
     try:
         async with asyncio.timeout(bound):
             reply = await state.model.complete(sent, tools, timeout=bound, final=state.final)
     except TimeoutError:
         raise ModelError(f"the model gave no reply in {bound:.0f} s", retryable=True) from None
+    finally:
+        state.spent.model_seconds += state.spent.clock.monotonic() - started
     state.spent.usage = state.spent.usage.plus(reply.usage)
     return _checked(state, reply, bool(tools))
 
@@ -274,5 +278,6 @@ def _outcome(state: _State, text: str, reason: str, failure: str) -> Outcome:
         spent.usage,
         tuple(state.history),
         tuple(state.trace),
+        spent.model_seconds,
         failure,
     )

@@ -112,6 +112,8 @@ class Window:
     call_seconds: float = 120.0
     relays_tools: bool = True
     reply_tokens: int = 4096  # the output cap
+    prices: tuple[float, float] = (0.0, 0.0)  # money for a million prompt and completion tokens
+    currency: str = ""
 
 
 class ChatModel(Protocol):

@@ -82,6 +82,10 @@ class Profile(BaseModel):
             self.timeout_seconds,
             self.relays_tools,
             self.max_output_tokens,
+            (self.prices.prompt_per_million, self.prices.completion_per_million)
+            if self.prices
+            else (0.0, 0.0),
+            self.prices.currency if self.prices else "",
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentloop.api import compress, make_request
+from agentloop.errors import AgentloopError
 from agentloop.loop.brains import ModelPlaces, open_model
 from agentloop.loop.endpoint import EndpointModel
 from agentloop.loop.messages import Reply, ToolCall
@@ -393,6 +394,22 @@ async def test_native_and_json_with_the_same_decisions_give_the_same_pack(data: 
 
 def without_provenance(outcome: Outcome) -> dict[str, Any]:
     return {key: value for key, value in outcome.released.items() if key != "provenance"}
+
+
+async def test_calls_tokens_seconds_and_money_are_accounted(data: Path) -> None:
+    prices = {"prompt_per_million": 2.0, "completion_per_million": 10.0, "currency": "EUR"}
+    outcome, _ = await ask(data, [fake.search("connect"), final()], prices=prices)
+    cost = outcome.released["provenance"]["cost"]
+    assert (cost["model_calls"], cost["prompt_tokens"], cost["completion_tokens"]) == (2, 20, 10)
+    assert cost["micro_eur"] == 20 * 2 + 10 * 10
+
+
+async def test_a_relay_without_tool_traffic_refuses_agentic_and_serves_the_rest(data: Path) -> None:
+    with pytest.raises(AgentloopError, match="relay carries no tool traffic"):
+        await ask(data, [], relays_tools=False)
+    outcome, server = await ask(data, [], relays_tools=False, params={"mode": "single_shot"})
+    assert outcome.released["payload"]["evidence"]
+    assert server.asked == []
 
 
 async def test_auto_probes_once_and_remembers(data: Path, tmp_path: Path) -> None:
