@@ -119,7 +119,7 @@ async def _parts(
     store = Store(database, clock, Auditor(load_key(settings.home_path), clock))
     store.listen(bus.publish)
     backends = backends_of(settings)
-    dispatcher = Dispatcher(store, backends, settings, clock, Preparer(settings, auth))
+    dispatcher = Dispatcher(store, backends, settings, clock, Preparer(settings, auth), bus)
     store.listen(dispatcher.wake)
     sweeper = asyncio.create_task(_sweep_forever(store, settings), name="retention")
     try:

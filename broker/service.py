@@ -30,6 +30,7 @@ from broker.jobs.artifacts import EVIDENCE_PACK, LOCAL_INDEX, RESULT, read_artif
 from broker.jobs.bus import Bus
 from broker.jobs.dispatch import Dispatcher
 from broker.jobs.model import Artifact, Event, Job, State, new_id
+from broker.jobs.roots import shards_of
 from broker.jobs.store import LAST, Filters, Limits, Store
 from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
 from broker.policy import ARTIFACT_SCHEME, authorise, verify_declared
@@ -121,7 +122,11 @@ class Service:
         rules = self._settings.rules(caller.namespace)
         allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
         await asyncio.to_thread(verify_declared, allowed.request)
-        plan = make_plan(request, self._settings)
+        plan = make_plan(request, self._settings).to_json()
+        shards = await asyncio.to_thread(shards_of, allowed.request, self._settings)
+        if len(shards) > 1:
+            plan |= {"root": True, "shards": shards}
+        tier = Tier(plan["tier"])
         now = self._store.now()
         return Job(
             job_id=new_id("job"),
@@ -135,13 +140,13 @@ class Service:
             priority=str(profile.priority),
             idempotency_key=request.idempotency_key,
             backend=backend.name,
-            tier=str(plan.tier),
-            qos=plan.qos,
-            model_profile=plan.model_profile,
+            tier=str(tier),
+            qos=plan["qos"],
+            model_profile=plan["model_profile"],
             mode=str(request.task_params.mode),
-            plan=plan.to_json(),
+            plan=plan,
             cache={"status": "bypass"} if self._settings.cache == "off" else {"status": "miss"},
-            warnings=() if plan.tier in backend.tiers else (_substituted(plan.tier, backend.name),),
+            warnings=() if tier in backend.tiers else (_substituted(tier, backend.name),),
             classification=str(allowed.classification),
         )
 

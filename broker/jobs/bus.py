@@ -12,10 +12,11 @@ class Bus:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._everything: set[asyncio.Event] = set()
 
     def publish(self, job_id: str) -> None:
         """Wake all who wait for this job."""
-        for event in self._waiting.get(job_id, ()):
+        for event in (*self._waiting.get(job_id, ()), *self._everything):
             event.set()
 
     @contextlib.contextmanager
@@ -30,3 +31,13 @@ class Bus:
             mine.discard(event)
             if not mine:
                 del self._waiting[job_id]
+
+    @contextlib.contextmanager
+    def subscribe_all(self) -> Iterator[asyncio.Event]:
+        """An event that is set at each change of any job while the block lasts."""
+        event = asyncio.Event()
+        self._everything.add(event)
+        try:
+            yield event
+        finally:
+            self._everything.discard(event)

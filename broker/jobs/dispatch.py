@@ -24,10 +24,12 @@ from broker.backends.base import (
 from broker.config import Settings
 from broker.errors import BrokerError
 from broker.jobs.artifacts import Owner, Published, collect
+from broker.jobs.bus import Bus
 from broker.jobs.model import IllegalTransition, Job, State, new_id
 from broker.jobs.observe import Observer
 from broker.jobs.outcome import End, end_of, failure, settle, timed_out
 from broker.jobs.prepare import Preparer
+from broker.jobs.roots import UNBOUNDED, Reducer, continuation_of
 from broker.jobs.store import Store
 from broker.planner import Resources, Tier
 
@@ -77,12 +79,15 @@ class Dispatcher:
         settings: Settings,
         clock: Clock,
         preparer: Preparer,
+        bus: Bus,
     ) -> None:
         self._store = store
         self._backends = backends
         self._settings = settings
         self._clock = clock
         self._prepare = preparer
+        self._bus = bus
+        self._reducer = Reducer(store, settings)
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: dict[str, asyncio.TimerHandle] = {}
@@ -168,6 +173,11 @@ class Dispatcher:
         )
 
     def _launch(self, job: Job, *, adopted: bool = False) -> None:
+        if job.plan.get("root"):
+            task = asyncio.create_task(self._fly_root(job), name=job.job_id)
+            self._tasks.add(task)
+            task.add_done_callback(lambda done: self._landed(job.job_id, done))
+            return
         backend = self._backends.get(job.backend)
         task = asyncio.create_task(self._fly(job, backend, adopted), name=job.job_id)
         if backend is not None:
@@ -199,6 +209,29 @@ class Dispatcher:
             backend_id=job.backend_id,
             affinity=self._prepare.affinity(job),
         )
+
+    # --- roots -------------------------------------------------------------------------------------
+
+    async def _fly_root(self, root: Job) -> None:
+        """A root takes no worker: its children do, and then their packs are merged."""
+        with self._bus.subscribe_all() as changed:
+            await self._reducer.children(root)
+            await self._store.change(root.job_id, self._to_running, event="running")
+            shards = await self._reducer.ended(root, changed)
+        end: End | None = None
+        try:
+            error = await self._reducer.merge(root, shards, self._prepare.run_dir(root))
+        except (OSError, BrokerError) as exc:
+            error = failure("STORAGE_FULL", f"The merged pack can't be written: {exc}.", retryable=True)
+        if error is not None:
+            end = End(error=error or failure("INTERNAL", "No shard gave a pack.", retryable=False))
+        else:
+            attempt = self._prepare.run_dir(root).attempt(str(root.attempt))
+            end = End(published=await asyncio.to_thread(collect, attempt, self._owner(root)))
+        await self._finish(root, end, frozenset())
+
+    def _to_running(self, job: Job) -> Job:
+        return job.move(State.RUNNING, self._store.now()) if job.state is State.DISPATCHING else job
 
     # --- one run ------------------------------------------------------------------------------------
 
@@ -268,9 +301,11 @@ class Dispatcher:
     async def _collect(self, flight: _Flight, last: RunUpdate) -> Published | None:
         job, restart = flight.job, last.restart
         label = f"{flight.run.label}.{restart}" if restart else flight.run.label
-        owner = Owner(job.job_id, job.namespace, self._settings.home_path, self._store.now())
         attempt = RunDir(flight.run.run_dir).attempt(label)
-        return await asyncio.to_thread(collect, attempt, owner)
+        return await asyncio.to_thread(collect, attempt, self._owner(job))
+
+    def _owner(self, job: Job) -> Owner:
+        return Owner(job.job_id, job.namespace, self._settings.home_path, self._store.now())
 
     async def _note(self, flight: _Flight, update: RunUpdate) -> None:
         """Record that a run started, or that its backend can't tell."""
@@ -362,6 +397,9 @@ class Dispatcher:
             except (IllegalTransition, KeyError) as exc:
                 log.warning("an end came too late: %s", exc, extra={"job": job.job_id})
                 return
+        further = continuation_of(after)
+        if further is not None:
+            await self._store.insert(further, UNBOUNDED)
         if after.state is State.QUEUED and after.retry is not None:
             self._hold(after.job_id, float(after.retry["after_seconds"]))
 
@@ -374,7 +412,10 @@ class Dispatcher:
 
     async def _recover(self) -> None:
         """Join what the store says is live with what each backend knows of it."""
-        live = [job for job in await self._store.live() if not job.plan.get("root")]
+        everything = await self._store.live()
+        for root in (job for job in everything if job.plan.get("root")):
+            self._launch(root)
+        live = [job for job in everything if not job.plan.get("root")]
         for name, backend in self._backends.items():
             mine = [job for job in live if job.backend == name]
             known = await backend.recover([self._run_of(job) for job in mine])

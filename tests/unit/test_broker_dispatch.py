@@ -69,7 +69,7 @@ async def bench(
         store.listen(bus.publish)
         scripted = ScriptedBackend(script, **backend)  # type: ignore[arg-type]
         preparer = Preparer(settings, Authenticator(folder / "tokens.json", enabled=False))
-        dispatcher = Dispatcher(store, {"local": scripted}, settings, clock, preparer)
+        dispatcher = Dispatcher(store, {"local": scripted}, settings, clock, preparer, bus)
         store.listen(dispatcher.wake)
         found = Bench(store, dispatcher, scripted, bus, folder)
         if start:
