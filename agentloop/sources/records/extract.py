@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -169,7 +170,7 @@ def _conversation(node: Node, left: LeftOut, number: str) -> Iterator[Item]:
                 record_id=name_of(message.get("id")) or f"{identity}/{key}",
                 scope=title,
                 timestamp=iso_time(message.get("create_time")) or iso_time(node.get("create_time")),
-                speaker=name_of(message.get("author")),
+                speaker=sys.intern(name_of(message.get("author"))),
             )
     left.branches += messages - used
 
@@ -188,7 +189,7 @@ def _record(node: Node, value: Any, left: LeftOut, number: str, scope: str, end:
     scope_key = ""
     if not scope:
         scope_key, container = first_of(value, ("session", "thread", "channel", "conversation", "group"))
-        scope = name_of(container)
+        scope = sys.intern(name_of(container))
     used = {id_key, scope_key if scope else "", speaker_key if _is_speaker(value, speaker_key) else ""}
     if stamp:
         used.add(time_key)
@@ -205,7 +206,7 @@ def _record(node: Node, value: Any, left: LeftOut, number: str, scope: str, end:
             record_id=name_of(identity) or number,
             scope=scope,
             timestamp=stamp,
-            speaker=name_of(speaker) if speaker_key in used else "",
+            speaker=sys.intern(name_of(speaker)) if speaker_key in used else "",
         )
 
 
