@@ -9,6 +9,7 @@ from agentloop.compress.wording import Claim, clip, one_line
 from agentloop.types import Corpus, Item
 
 MAX_CHARS = 420
+MAX_TITLE_CHARS = 90
 
 
 def record_claim(region: Region, corpus: Corpus, question: Question) -> Claim | None:
@@ -51,16 +52,26 @@ def _text(region: Region, item: int) -> str:
 def _answer(region: Region, item: int, question: Question) -> str:
     """The best sentence of an item, and the next ones while they are short."""
     lines = [n for n, line in enumerate(region.lines) if line.item == item]
-    found = sentences(region, lines[0], lines[-1])
+    title = _title(region, lines)
+    found = sentences(region, lines[1] if title else lines[0], lines[-1])
     if not found:
-        return ""
+        return title
     best = max(range(len(found)), key=lambda n: (question.score(found[n].text), -n))
     text = found[best].text
     for sentence in found[best + 1 : best + 3]:
         if len(text) + len(sentence.text) > MAX_CHARS // 2:
             break
         text += " " + sentence.text
+    if title and not text.startswith(title):
+        text = f"{title}: {text}"
     return clip(text, MAX_CHARS)
+
+
+def _title(region: Region, lines: list[int]) -> str:
+    """The first line of an item, where it is a title over the text and no part of a sentence."""
+    first = one_line(region.lines[lines[0]].text)
+    is_title = len(lines) > 1 and 0 < len(first) <= MAX_TITLE_CHARS and first[-1] not in ".!?:;,…"
+    return first if is_title else ""
 
 
 def _say(item: Item, text: str) -> str:
