@@ -15,8 +15,6 @@ from eval.golden import GoldenError, Lane, LineSpan, load
 from eval.material import MaterialOptions, append_ordinary, prepare, sessions
 from eval.plan import RunConfig, choose, half_of, units, variants
 
-OWN = Path(__file__).parents[2] / "eval" / "golden"
-
 
 def write_set(folder: Path, questions: list[dict], corpus: list[dict] | None = None) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
@@ -194,39 +192,3 @@ def test_init_drafts_a_row_a_sample_with_gold_that_loads(tmp_path):
 def test_init_without_a_corpus_says_what_to_put_there(tmp_path):
     with pytest.raises(GoldenError, match="put your data there"):
         init(tmp_path, count=1, seed=0, force=False)
-
-
-def test_our_own_conversations_are_what_the_guide_promises():
-    golden = load(OWN / "chats")
-    from eval.exports import messages
-
-    told = messages(golden.export_file)
-    assert len(told) >= 400
-    assert len({m["session"] for m in told}) == 60
-    assert len(golden.questions) == 60
-    known = {m["id"] for m in told}
-    assert all(set(q.docs) <= known for q in golden.questions)
-    kinds = {q.kind for q in golden.questions}
-    assert kinds == {"paraphrase", "multi-hop", "temporal", "inflection", "cross-language"}
-
-
-def test_our_own_conversations_are_built_from_their_texts(tmp_path):
-    """The committed export is what `build.py` makes of the committed texts."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("chats_build", OWN / "chats" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["chats_build"] = build
-    spec.loader.exec_module(build)
-    found = [c for name in build.TEXTS for c in build.read(OWN / "chats" / "source" / name)]
-    rows = build.questions({c.slug: c for c in found})
-    kept = [json.loads(line) for line in (OWN / "chats" / "questions.jsonl").read_text().splitlines()]
-    assert rows == kept
-    exported = json.loads((OWN / "chats" / "conversations.json").read_text())
-    assert sorted((build.export(c) for c in found), key=lambda c: c["id"]) == sorted(
-        exported, key=lambda c: c["id"]
-    )

@@ -78,7 +78,7 @@ def export(conversation: Conversation) -> dict[str, Any]:
 def _node(
     node: str, parent: str, role: str, text: str, clock: float, *, hidden: bool = False
 ) -> dict[str, Any]:
-    message = {
+    message: dict[str, Any] = {
         "id": node,
         "author": {"role": role, "name": None, "metadata": {}},
         "create_time": None if hidden else clock,
