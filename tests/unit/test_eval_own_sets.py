@@ -90,5 +90,5 @@ def test_the_repositorys_corpus_leaves_the_golden_sets_out(tmp_path):
     made = prepare(golden, golden.questions[0], False, MaterialOptions({}, tmp_path))
     names = {document.doc for document in made.documents()}
     assert "agentloop/pipeline.py" in names
-    assert not [name for name in names if name.startswith("eval/golden")]
+    assert not [name for name in names if name.startswith("eval/golden/")]
     assert all(not made.missing(question.docs) for question in golden.questions)
