@@ -11,14 +11,16 @@ import re
 _DIGITS = b"0123456789"
 _HEX = b"0123456789abcdefABCDEF"
 MAX_KEYS = 200_000  # about 30 MB of keys
-EXAMPLES = 3  # windows indexed of one error template before it counts as known
+MANY_NEW = 2000  # new keys in a block, and more than a fifth of its lines: ids stand in the lines
+ERROR_LOOK = 400  # bytes of a line in which an error word is sought
+EXAMPLES = 3  # lines told of one error template before it counts as known
 _ERROR = re.compile(
     rb"(?i:error|exception|fatal|panic|fail|critical|severe|abort|killed|refused|denied|timed? ?out)"
 )
 
 
 class Novelty:
-    """Keys of the lines seen so far, and the lines with an error word among them."""
+    """Keys of the lines seen so far, and how often each kind of error was told."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -29,20 +31,29 @@ class Novelty:
         """Offsets of the lines in `data` with a template that is new, or an error not yet well known."""
         keys = data.translate(None, self._drop).split(b"\n")
         new = set(keys) - self._seen
-        if self._drop is _DIGITS and len(new) > max(2000, len(keys) // 5) and self._seen:
+        if self._drop is _DIGITS and len(new) > max(MANY_NEW, len(keys) // 5):
             self._drop = _HEX
             self._seen = {key.translate(None, _HEX) for key in self._seen}
+            self._errors = {}
             return self.offsets(data)
-        errors = {key for key in set(keys) if _ERROR.search(key[:400])} if self._drop is _DIGITS else set()
+        lines = data.split(b"\n")
+        shown = dict(zip(keys, lines, strict=True))  # one line of each kind
+        errors = {key for key, line in shown.items() if _ERROR.search(line[:ERROR_LOOK])}
         watched = new | {key for key in errors if self._errors.get(key, 0) < EXAMPLES}
         if not watched:
             return []
         if len(self._seen) < MAX_KEYS:
             self._seen |= new
+        return self._found(keys, lines, watched, errors)
+
+    def _found(
+        self, keys: list[bytes], lines: list[bytes], watched: set[bytes], errors: set[bytes]
+    ) -> list[int]:
+        """Offsets of the first few lines of each watched key."""
         found: list[int] = []
         at = 0
         left = dict.fromkeys(watched, EXAMPLES)
-        for key, line in zip(keys, data.split(b"\n"), strict=True):
+        for key, line in zip(keys, lines, strict=True):
             if left.get(key, 0):
                 left[key] -= 1
                 found.append(at)

@@ -66,11 +66,11 @@ def _stamp(line: str) -> tuple[Stamp | None, int]:
     if first == "#":
         step = _STEP.match(line)
         return find_stamp(line), step.end() if step else 0
-    if first in ("\t", "") or not (first.isdigit() or first in "[(<| " or ":" in line[:240]):
+    if first in ("\t", "") or not (first.isdigit() or first in "[(<| {" or ":" in line[:240]):
         return None, 0
     stamp = find_stamp(line)
-    if stamp is None:
-        return None, 0
+    if stamp is None or first in "{t":
+        return stamp, 0  # a structured line is its own message
     close = _CLOSE.match(line, stamp.end)
     at = close.end() if close else stamp.end
     return stamp, at + 1 if line[at : at + 1] == " " else at

@@ -42,7 +42,7 @@ _LEVELS = {
     "emerg": Level.FATAL,
 }
 _ANYWHERE = re.compile(
-    r"(?:^|[\s\[(|])(?:level|severity|lvl|levelname)[\"']?[=:]\s?[\"']?(\w{3,8})"
+    r"(?:^|[\s\[(|{,\"'])(?:level|severity|lvl|levelname)[\"']?[=:]\s?[\"']?(\w{3,8})"
     r"|(?:^|[\]\s|])[\[(<]?(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|SEVERE|CRITICAL|FATAL)[\])>:]?(?=[\s:|\]])"
 )
 _KLOG = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}

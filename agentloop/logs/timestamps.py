@@ -31,6 +31,7 @@ _STAMP = re.compile(
     re.VERBOSE,
 )
 _OPEN = re.compile(r"(?:[^\t\n]{1,80}\t[^\t\n]{1,80}\t\ufeff?)?\s{0,3}[\[(<|]?\ufeff?")
+_KEYED = re.compile(r"[\"']?\b(?:@?timestamp|time|ts)[\"']?\s{0,2}[:=]\s{0,2}[\"']?")  # JSON lines, logfmt
 _LOOK = 240  # characters of a line in which its stamp is sought
 
 
@@ -59,7 +60,7 @@ class Stamp:
 def find_stamp(line: str) -> Stamp | None:
     """The timestamp at the start of a clean line (no ANSI), or None."""
     head = line[:_LOOK]
-    start = _OPEN.match(head)
+    start = (_KEYED.search(head) if head[:1] in "{t" else None) or _OPEN.match(head)
     match = _STAMP.match(head, start.end() if start else 0)
     if match is None or match.lastgroup is None:
         return None

@@ -54,9 +54,7 @@ async def test_a_job_comes_back_as_it_was_stored(tmp_path: Path) -> None:
 @pytest.mark.req("F2")
 async def test_fifty_submits_with_one_key_make_one_job(tmp_path: Path) -> None:
     async with stored(tmp_path) as (store, _):
-        outcomes = await asyncio.gather(
-            *(store.insert(job(idempotency_key="k"), PLENTY) for _ in range(50))
-        )
+        outcomes = await asyncio.gather(*(store.insert(job(idempotency_key="k"), PLENTY) for _ in range(50)))
         assert len({found.job_id for found, _ in outcomes}) == 1
         assert sum(created for _, created in outcomes) == 1
         with pytest.raises(BrokerError) as refusal:

@@ -155,6 +155,9 @@ def test_json_alternates_and_constrains() -> None:
     assert json.loads(body["messages"][2]["content"]) == {"action": "search_data", "input": "a b"}
     schema = body["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["action"]["enum"] == ["search_data", "read_data", "answer"]
+    first = json_body(HISTORY[:2], SPECS, FINAL)["response_format"]["json_schema"]["schema"]
+    assert first["properties"]["action"]["enum"] == ["search_data", "read_data"]
+    assert "claims" not in first["properties"]
     last = json_body(HISTORY, (), FINAL)["response_format"]["json_schema"]["schema"]
     assert list(last["properties"]) == ["claims"]
 
