@@ -37,7 +37,7 @@ _HIGH_BYTE = re.compile(rb"[\xe0-\xf4]")
 
 
 def camel_words(data: bytes) -> list[bytes]:
-    """The distinct camelCase identifiers of a text in order of first use: `fileName`, `HTTPServer`, `Id2Name`.
+    """The distinct camelCase identifiers of a text in order of first use: `fileName`, `HTTPServer`.
 
     A byte table maps letters to their case; then only the places where case changes are visited.
     """
@@ -91,7 +91,7 @@ def _base_letters() -> dict[int, str]:
             )
             if plain.isascii() and plain.isalpha():
                 table[code] = plain
-    table.update(str.maketrans("łŁøØđĐħŧı", "lLoOdDhti"))
+    table.update({ord(a): b for a, b in zip("łŁøØđĐħŧı", "lLoOdDhti", strict=True)})
     table.update({0xDF: "ss", 0xE6: "ae", 0xC6: "Ae", 0x153: "oe", 0x152: "Oe"})
     return table
 

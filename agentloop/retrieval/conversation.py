@@ -97,9 +97,8 @@ class Conversation:
             if candidate.chunk in joined:
                 continue
             run = home.get(candidate.chunk)
-            if run is not None and run[0] != run[1]:
-                candidate = _with_focus(candidate, self._span(*run))
-            found.append(candidate)
+            alone = run is None or run[0] == run[1]
+            found.append(candidate if alone or run is None else _with_focus(candidate, self._span(*run)))
         return found
 
     def _span(self, first: int, last: int) -> Span:

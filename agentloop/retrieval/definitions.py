@@ -18,7 +18,19 @@ MAX_FILES = 8
 MAX_PER_NAME = 12
 MAX_LINKED = 24
 _TYPES = frozenset(
-    "class struct interface enum type trait protocol record union module namespace object".split()
+    (
+        "class",
+        "struct",
+        "interface",
+        "enum",
+        "type",
+        "trait",
+        "protocol",
+        "record",
+        "union",
+        "module",
+        "object",
+    )
 )
 _FUNCTION_FOR_TYPE = 0.7
 """A function with a capitalised name, where the question names something capitalised: types come first."""

@@ -14,7 +14,7 @@ _WORD = re.compile(rb"[A-Za-z0-9]+")
 def symbol_for(
     chunk: Chunk, symbols: Sequence[Symbol], corpus: Corpus, query: Query, names: Sequence[str]
 ) -> Symbol | None:
-    """The definition that a chunk of code is about: the named one, else the one that holds most of the question.
+    """The definition that a chunk of code is about: the named one, else what holds most of the question.
 
     A symbol outside the chunk is not considered; of nested ones the innermost that holds as much wins.
     """
@@ -32,7 +32,7 @@ def symbol_for(
         low, high = symbol.byte_start - chunk.byte_start, symbol.byte_end - chunk.byte_start
         held = {word: weight for at, word, weight in hits if low <= at < high}
         key = (round(sum(held.values()), 6), symbol.byte_start - symbol.byte_end)
-        if held and key > best_key or best is None and held:
+        if held and (best is None or key > best_key):
             best, best_key = symbol, key
     return best
 

@@ -12,37 +12,43 @@ from dataclasses import dataclass
 from agentloop.types import Corpus, SourceFile
 
 MAX_FRAMES = 200
-MAX_CHARS = 400_000
-_BLOCK = re.compile(r"\n\s*\n")
+MAX_CHARS = 200_000
+_LONG_LINE = 2_000
+"""Longer lines hold no frame; the patterns would try each of their characters."""
 
 # Each pattern names `path` and `line`, and `function` where the frame has one.
 _PYTHON = re.compile(
-    r'File "(?P<path>[^"\n]{1,500})", line (?P<line>\d+)(?:, in (?P<function>[^\n]{1,200}))?'
+    r'File "(?P<path>[^"\n]{1,500})", line (?P<line>\d{1,9})(?:, in (?P<function>[^\n]{1,200}))?'
 )
 _OTHERS = (
     # Java, Kotlin, Scala: at com.acme.Shop.total(Shop.java:42)
     re.compile(
-        r"\bat (?:[\w.$@-]+/)?(?P<function>[\w.$<>]{1,300})\((?P<path>[\w$-]+\.(?:java|kt|scala|groovy|clj)):(?P<line>\d+)\)"
+        r"\bat (?:[\w.$@-]+/)?(?P<function>[\w.$<>]{1,300})"
+        r"\((?P<path>[\w$-]+\.(?:java|kt|scala|groovy|clj)):(?P<line>\d{1,9})\)"
     ),
     # .NET: at Shop.Cart.Total(Item i) in C:\src\Cart.cs:line 42
     re.compile(
-        r"\bat (?P<function>[\w.`<>\[\],]{1,300})\([^\n)]{0,300}\) in (?P<path>[^\n]{1,300}?):line (?P<line>\d+)"
+        r"\bat (?P<function>[\w.`<>\[\],]{1,300})\([^\n)]{0,300}\) in "
+        r"(?P<path>[^\n]{1,300}?):line (?P<line>\d{1,9})"
     ),
     # JavaScript: at total (/app/cart.js:10:5), at /app/cart.js:10:5, at async Foo.bar (file:///x.mjs:1:2)
     re.compile(
-        r"\bat (?:async )?(?:(?P<function>[\w.$<> \[\]]{1,200}?) \()?(?:file://|webpack(?:-internal)?:///)?(?P<path>[^\s():]{1,300}\.\w{1,5}):(?P<line>\d+)(?::\d+)?\)?"
+        r"\bat (?:async )?(?:(?P<function>[\w.$<> \[\]]{1,200}?) \()?(?:file://|webpack(?:-internal)?:///)?"
+        r"(?P<path>[^\s():]{1,300}\.\w{1,5}):(?P<line>\d{1,9})(?::\d+)?\)?"
     ),
     # Ruby: cart.rb:10:in `total'
-    re.compile(r"(?P<path>[\w./@+-]{1,300}\.rb):(?P<line>\d+):in [`'](?P<function>[^'\n]{1,100})'"),
+    re.compile(r"(?P<path>[\w./@+-]{1,300}\.rb):(?P<line>\d{1,9}):in [`'](?P<function>[^'\n]{1,100})'"),
     # PHP: #0 /app/cart.php(10): total()
-    re.compile(r"#\d+ (?P<path>[^\s(]{1,300}\.php)\((?P<line>\d+)\): (?P<function>[\w\\:>-]{1,200})"),
+    re.compile(r"#\d+ (?P<path>[^\s(]{1,300}\.php)\((?P<line>\d{1,9})\): (?P<function>[\w\\:>-]{1,200})"),
     # C, C++, Rust, Swift debuggers and sanitizers: #0 0x12 in total cart.c:10, at cart.c:10
     re.compile(
-        r"#\d+\s+(?:0x[0-9a-f]+ in )?(?P<function>[\w:~<>]{1,200})[^\n]{0,200}?\s(?:at )?(?P<path>[\w./@+-]{1,300}\.\w{1,4}):(?P<line>\d+)"
+        r"#\d+\s+(?:0x[0-9a-f]+ in )?(?P<function>[\w:~<>]{1,200})[^\n]{0,200}?\s(?:at )?"
+        r"(?P<path>[\w./@+-]{1,300}\.\w{1,4}):(?P<line>\d{1,9})"
     ),
     # anything else that names a file and a line: Go, Rust, compilers, linters, test runners
     re.compile(
-        r"(?P<path>(?:[A-Za-z]:)?[\w./\\@+-]{1,300}\.[A-Za-z]\w{0,4})(?::(?P<line>\d+)|\((?P<paren>\d+)(?:,\d+)?\))"
+        r"(?<![\w./\\@+-])(?P<path>(?:[A-Za-z]:)?[\w./\\@+-]{1,300}\.[A-Za-z]\w{0,4})"
+        r"(?::(?P<line>\d{1,9})|\((?P<paren>\d{1,9})(?:,\d+)?\))"
     ),
 )
 
@@ -59,9 +65,9 @@ class Frame:
 
 def frames(text: str) -> list[Frame]:
     """The frames of a text, innermost of each trace first, each place once."""
-    text = text[:MAX_CHARS]
+    text = "\n".join(line for line in text[:MAX_CHARS].split("\n") if len(line) <= _LONG_LINE)
     found: list[Frame] = []
-    python = [m for m in _PYTHON.finditer(text)]
+    python = list(_PYTHON.finditer(text))
     for depth, match in enumerate(reversed(python)):  # Python prints the innermost frame last
         found.append(Frame(match["path"], int(match["line"]), match["function"] or "", depth))
     rest = _PYTHON.sub(" ", text)
@@ -123,7 +129,7 @@ def _shared_tail(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def located(texts: Iterable[str], paths: PathIndex) -> list[tuple[Frame, SourceFile]]:
-    """Frames that lie in the corpus, those of the first text first; a name that fits many files is left out."""
+    """Frames that lie in the corpus, first text first; a name that fits many files is left out."""
     found = []
     for text in texts:
         for frame in frames(text):

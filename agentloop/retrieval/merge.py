@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 K = 2
-"""Sharper than the 60 of rank fusion over many lists: a hop's answer is at the top of its search or nowhere."""
+"""Sharper than the 60 of reciprocal-rank fusion: a hop's answer is at the top of its search or nowhere."""
 SEARCH_WEIGHT = 2.0
+CODE_WEIGHT = 0.5
+"""In a repository a question is rarely a chain of hops, and the first pass knows more than a search does."""
 FALL = 0.5
 """The n-th passage of a ranking is worth 1 / (1 + FALL * (n - 1)) to what is asked because of it."""
 OWN_WORDS = 0.8
@@ -33,17 +35,20 @@ class Searched:
     chunks: Sequence[int]
 
 
-def merge(first: Sequence[int], searches: Sequence[Searched], trust: Sequence[float]) -> dict[int, float]:
+def merge(
+    first: Sequence[int], searches: Sequence[Searched], trust: Sequence[float], weight: float
+) -> dict[int, float]:
     """Scores of all chunks found, by their places in the rankings.
 
     Args:
         first: the first pass, best first.
         trust: of each search.
+        weight: of a fully trusted search against the first pass.
     """
     scores = {chunk: 1.0 / (K + rank) for rank, chunk in enumerate(first, 1)}
     for search, share in zip(searches, trust, strict=True):
         for rank, chunk in enumerate(search.chunks[:DEPTH], 1):
-            value = SEARCH_WEIGHT * share / (K + rank)
+            value = weight * share / (K + rank)
             known = scores.get(chunk, 0.0)
             scores[chunk] = max(known, value) + AGAIN * min(known, value)
     return scores

@@ -60,16 +60,6 @@ class Found:
     linked: frozenset[int] = frozenset()
     framed: dict[int, float] = field(default_factory=dict)  # 0..1, 1 for the innermost frame
 
-    def chunks(self) -> set[int]:
-        """All chunks that some strategy found."""
-        return (
-            self.lexical.keys()
-            | self.exact.keys()
-            | self.definitions.keys()
-            | self.linked
-            | self.framed.keys()
-        )
-
 
 class Reranker:
     """Scores the chunks of one corpus. Holds what of the corpus does not depend on the question."""
@@ -84,12 +74,14 @@ class Reranker:
         self._mixed = any(file.kind is FileKind.CODE for file in corpus.files)
         self._defining = frozenset(chunk.file for chunk in chunks if chunk.name)
 
-    def order(self, found: Found, question: Question, query: Query) -> list[tuple[int, float]]:
-        """Chunks with their scores, best first, the best at most about 1; ties by chunk id."""
+    def order(
+        self, found: Found, pool: Sequence[int], question: Question, query: Query
+    ) -> list[tuple[int, float]]:
+        """The chunks of a pool with their scores, best first, the best at most about 1; ties by chunk id."""
         units: dict[int, list[int]] = {}
-        for number in sorted(found.chunks()):
+        for number in sorted(pool):
             units.setdefault(self._unit(number), []).append(number)
-        local = self._local(found)
+        local = self._local(found, pool)
         for members in units.values():
             members.sort(key=lambda n: (-local[n], n))
         sums = {unit: self._coherent(members, found.lexical) for unit, members in units.items()}
@@ -116,7 +108,7 @@ class Reranker:
         return [(number, value / top if top > 0 else 0.0) for number, value in scored]
 
     def penalty(self, file: SourceFile, question: Question) -> float:
-        """What is left of a file's score for what kind of file it is, 1 where the question asks for that kind."""
+        """What a file keeps of its score for its kind; all of it where the question asks for that kind."""
         share = 1.0
         for trait in sorted(file.traits - question.wants):
             share = min(share, _PENALTY[trait])
@@ -144,7 +136,7 @@ class Reranker:
         file = self._chunks[number].file
         return -1 - number if self._corpus.files[file].kind is FileKind.RECORDS else file
 
-    def _local(self, found: Found) -> dict[int, float]:
+    def _local(self, found: Found, pool: Sequence[int]) -> dict[int, float]:
         """How good a chunk is inside its file."""
         highest = max(found.lexical.values(), default=0.0) or 1.0
         return {
@@ -153,7 +145,7 @@ class Reranker:
             + EXACT * found.exact.get(n, 0.0)
             + FRAME * found.framed.get(n, 0.0)
             + LINKED * (n in found.linked)
-            for n in found.chunks()
+            for n in pool
         }
 
     def _coherent(self, members: Sequence[int], lexical: Mapping[int, float]) -> float:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agentloop.budget import Ledger
+from agentloop.errors import Stage, WarningCode
 from agentloop.index.language import detect
 from agentloop.index.lexical import FieldWeights, LexicalIndex
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import Strategy
-from agentloop.retrieval import exact, frames
+from agentloop.retrieval import exact, frames, regex
 from agentloop.retrieval.chunkmap import ChunkMap
 from agentloop.retrieval.definitions import DefinitionFinder, Linked
 from agentloop.retrieval.fusion import fuse, ranks
@@ -22,6 +24,8 @@ from agentloop.types import Chunk, ChunkType, Corpus, FileKind
 
 POOL = 400
 """Chunks that BM25 gives to the reranker."""
+RERANKED = 600
+"""Chunks that are reranked: the best of all strategies by reciprocal rank."""
 WEIGHTS = FieldWeights(body=1.0, name=1.0, path=2.0)
 MAX_LITERALS = 12
 MAX_TRACES = 100
@@ -53,8 +57,11 @@ class Retriever:
         corpus: Corpus,
         chunks: Sequence[Chunk],
         parser: SymbolParser,
+        ledger: Ledger,
         index: LexicalIndex | None = None,
     ) -> None:
+        """Build the index, unless one over these very chunks is given."""
+        self._ledger = ledger
         self._corpus = corpus
         self._chunks = chunks
         self.where = ChunkMap(chunks)
@@ -78,14 +85,14 @@ class Retriever:
         languages = tuple(dict.fromkeys([question.language, *self.languages, "english"]))
         query = build(question, self.index, languages)
         found, lists = Found(), {}
-        if Strategy.BM25 in strategies or strategies == ():
-            hits = self.index.search(query.terms, POOL, WEIGHTS)
-            found.lexical = {hit.chunk: hit.score for hit in hits}
-            lists["bm25"] = [hit.chunk for hit in hits]
         mentions: Counter[int] = Counter()
         if Strategy.RIPGREP in strategies:
             found.exact, mentions = self._exact(question, failing)
-            lists["ripgrep"] = _best(found.exact)
+        if Strategy.BM25 in strategies and not (question.regex and found.exact):
+            hits = self.index.search(query.terms, POOL, WEIGHTS)
+            found.lexical = {hit.chunk: hit.score for hit in hits}
+            lists["bm25"] = [hit.chunk for hit in hits]
+        lists["ripgrep"] = _best(found.exact)
         linked = Linked()
         names = tuple(dict.fromkeys([*question.names, *failing]))
         if Strategy.TREE_SITTER in strategies and names:
@@ -100,7 +107,8 @@ class Retriever:
             lists["stack_trace_path"] = list(found.framed)
         lists = {name: chunks for name, chunks in lists.items() if chunks}
         fused = fuse({name: (1.0, chunks) for name, chunks in lists.items()})
-        scored = self._reranker.order(found, question, query) if fused else []
+        pool = sorted(fused, key=lambda n: (-fused[n], n))[:RERANKED]
+        scored = self._reranker.order(found, pool, question, query) if pool else []
         return Retrieved(question, query, tuple(scored), lists, linked)
 
     def _exact(self, question: Question, failing: Sequence[str]) -> tuple[dict[int, float], Counter[int]]:
@@ -109,6 +117,8 @@ class Retriever:
         literals = [literal for literal in dict.fromkeys(literals) if len(literal) >= 2][:MAX_LITERALS]
         scores: dict[int, float] = {}
         mentions: Counter[int] = Counter()
+        if question.regex:
+            return self._by_regex(question.regex), mentions
         if not literals:
             return scores, mentions
         for one in exact.scan(self._corpus, self._chunks, self.where, literals):
@@ -119,6 +129,16 @@ class Retriever:
                 scores[number] = scores.get(number, 0.0) + weight * whole
         highest = max(scores.values(), default=0.0) or 1.0
         return {number: score / highest for number, score in scores.items()}, mentions
+
+    def _by_regex(self, pattern: str) -> dict[int, float]:
+        """Chunks that match the question's regular expression, those with most matches best."""
+        try:
+            counts = regex.matches(self._corpus, self._chunks, self.where, pattern)
+        except regex.RegexUnavailable as exc:
+            self._ledger.warn(WarningCode.STRATEGY_UNAVAILABLE, str(exc), Stage.RETRIEVAL)
+            return {}
+        most = max(counts.values(), default=1)
+        return {number: 0.5 + 0.5 * count / most for number, count in counts.items()}
 
     def _framed(self, texts: Sequence[str]) -> dict[int, float]:
         """Chunks of the frames of the question, and of the traces in logs; the innermost weighs most."""
@@ -137,7 +157,7 @@ def _best(scores: dict[int, float]) -> list[int]:
 
 
 def _languages(corpus: Corpus, chunks: Sequence[Chunk]) -> tuple[str, ...]:
-    """The languages of a corpus' prose, by a sample: stems of theirs are tried whatever the question is in."""
+    """The languages of a corpus' prose, by a sample: their stems are tried whatever the question's."""
     told = (FileKind.PROSE, FileKind.RECORDS, FileKind.DOCUMENT, FileKind.TEXT)
     prose = [n for n, chunk in enumerate(chunks) if corpus.files[chunk.file].kind in told]
     sample = prose[:: max(1, len(prose) // _SAMPLES)][:_SAMPLES]

@@ -8,8 +8,8 @@ from agentloop import tokens
 from agentloop.budget import Ledger
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
-from agentloop.index.lexical import LexicalIndex
 from agentloop.index import words
+from agentloop.index.lexical import LexicalIndex
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import CompressRequest, Strategy, TaskType
 from agentloop.retrieval import question, snippet
@@ -129,7 +129,7 @@ class RetrievalSession:
         return self._ranking(collapsed, first, len(scored), len(kept), spent)
 
     def _fused(self, first: Retrieved) -> list[tuple[int, float]]:
-        """The first pass and the loop's searches in one order; turns of a conversation with their neighbours."""
+        """The first pass and the loop's searches in one order; turns with their neighbours."""
         asked = frozenset(term for word in words.words(first.question.text) for term in words.terms(word))
         scores = self._merged(first, asked) if self._searches else dict(first.scored)
         scores = self._conversation.smoothed(scores, asked)
@@ -165,7 +165,7 @@ class RetrievalSession:
             if spent + size > budget and kept:
                 self._ledger.warn(
                     WarningCode.RETRIEVAL_BUDGET_REACHED,
-                    f"Retrieval stopped at {len(kept)} of {len(order)} chunks: retrieved_chunk_budget={budget}.",
+                    f"Retrieval kept {len(kept)} of {len(order)} chunks: retrieved_chunk_budget={budget}.",
                     Stage.RETRIEVAL,
                 )
                 break

@@ -33,7 +33,7 @@ def centred(text: str, wanted: Sequence[str]) -> tuple[int, int]:
 
 
 def _places(text: str, wanted: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Start, end and which wanted word, for words of the text that share a head with one (or equal a short one)."""
+    """Start, end and which wanted word, for the words of the text that share a head with one."""
     heads: dict[str, int] = {}
     for kind, word in enumerate(wanted):
         heads.setdefault(_head(word.lower()), kind)
