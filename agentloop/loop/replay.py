@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class RecordingModel:
         head = {
             "format": FORMAT,
             "model": inner.name,
-            "window": list(astuple(window)),
+            "window": asdict(window),
         }
         try:
             path.write_text(json.dumps(head) + "\n", "utf-8")
@@ -107,7 +107,8 @@ class ReplayModel:
         if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != FORMAT:
             raise _unreadable(path, f"it does not start with a head of the format {FORMAT}")
         self._name = str(lines[0]["model"])
-        self.window = Window(*lines[0]["window"])
+        bounds = lines[0]["window"]
+        self.window = Window(**{**bounds, "prices": tuple(bounds["prices"])})
         self._calls = lines[1:]
         self._at = 0
 

@@ -21,9 +21,10 @@ _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 ACTION_RULES = """Reply with one JSON object and nothing else. To use a tool:
 {"action": "search_data", "input": "a few keywords"}
-{"action": "read_data", "input": "c12"}
-To finish: {"action": "answer", "input": "", "claims": ["It is so. [c12]"]}, where each claim is one \
-sentence that ends with the refs that state it."""
+{"action": "read_data", "input": "a ref from a result"}"""
+FINISH_RULE = """
+To finish: {"action": "answer", "input": "", "claims": ["one sentence that a passage states [its ref]"]}, \
+where each claim ends with the refs of the passages that state it."""
 
 
 class SchemaNotFlat(ValueError):
@@ -90,10 +91,14 @@ def json_body(
             plain[-1]["content"] += f"\n\n{content}"
         else:
             plain.append({"role": role, "content": content})
+    # An answer before the first result could rest on nothing: small models would copy the example.
+    may_finish = any(m.tool_calls for m in messages)
     if tools:
-        plain[0]["content"] += f"\n\n{ACTION_RULES}"
+        plain[0]["content"] += f"\n\n{ACTION_RULES}{FINISH_RULE if may_finish else ''}"
     body: dict[str, Any] = {"messages": plain}
-    schema = _action_schema(tools, final) if tools else final.schema if final else None
+    schema = final.schema if final else None
+    if tools:
+        schema = _action_schema(tools, final if may_finish else None, may_finish)
     if schema is not None:
         body["response_format"] = {
             "type": "json_schema",
@@ -118,9 +123,9 @@ def _action(call: ToolCall) -> str:
     return json.dumps({"action": call.name, "input": value}, ensure_ascii=False)
 
 
-def _action_schema(tools: Sequence[ToolSpec], final: FinalTurn | None) -> dict[str, Any]:
+def _action_schema(tools: Sequence[ToolSpec], final: FinalTurn | None, may_finish: bool) -> dict[str, Any]:
     properties: dict[str, Any] = {
-        "action": {"type": "string", "enum": [*(t.name for t in tools), "answer"]},
+        "action": {"type": "string", "enum": [*(t.name for t in tools), *(["answer"] if may_finish else [])]},
         "input": {"type": "string", "maxLength": MAX_INPUT_CHARS},
     }
     if final is not None:
