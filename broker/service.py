@@ -11,10 +11,8 @@ from typing import Any
 from agentloop import __version__, packcache
 from agentloop.cache import FileCache, value_hash
 from agentloop.clock import Clock
-from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.errors import AgentloopError
 from agentloop.request import (
-    Classification,
-    CompressRequest,
     Mode,
     Strategy,
     TaskType,
@@ -26,14 +24,14 @@ from broker.backends.base import Backend
 from broker.config import Settings
 from broker.errors import BrokerCode, BrokerError, not_found
 from broker.evidence import expand
+from broker.intake import Intake, with_task
 from broker.jobs.artifacts import EVIDENCE_PACK, LOCAL_INDEX, RESULT, read_artifact
 from broker.jobs.bus import Bus
 from broker.jobs.dispatch import Dispatcher
-from broker.jobs.model import Artifact, Event, Job, State, new_id
-from broker.jobs.roots import shards_of
+from broker.jobs.model import Artifact, Event, Job, State
 from broker.jobs.store import LAST, Filters, Limits, Store
-from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
-from broker.policy import ARTIFACT_SCHEME, authorise, verify_declared
+from broker.planner import Tier, make_plan
+from broker.policy import authorise
 from broker.release import screen
 
 MAX_WAIT_SECONDS = 60.0
@@ -67,6 +65,7 @@ class Service:
         self._settings = parts.settings
         self._clock = parts.clock
         self._bus = parts.bus
+        self._intake = Intake(parts.store, parts.backends, parts.settings)
 
     # --- submit -------------------------------------------------------------------------------------
 
@@ -82,7 +81,7 @@ class Service:
             BrokerError: POLICY_DENIED, IDEMPOTENCY_CONFLICT, QUEUE_FULL, NO_BACKEND, DRAINING, STORAGE_FULL.
         """
         caller.require(Role.USER)
-        request = parse_request(_with_task(data, task_type))
+        request = parse_request(with_task(data, task_type))
         digest = value_hash(request.model_dump(mode="json", exclude={"idempotency_key"}))
         if request.idempotency_key is not None:
             earlier = await self._store.by_key(caller.namespace, request.idempotency_key)
@@ -93,7 +92,7 @@ class Service:
                 BrokerCode.DRAINING, "The broker is shutting down; try again soon.", retry_after=5
             )
         try:
-            job = await self._new_job(caller, request, digest)
+            job = await self._intake.new_job(caller, request, digest)
         except (AgentloopError, BrokerError) as exc:
             if str(exc.code) in {"POLICY_DENIED", "INPUT_DISCOVERY_FAILED"}:
                 detail = {"code": str(exc.code), "reason": exc.details.get("reason", "")}
@@ -102,67 +101,6 @@ class Service:
         limits = Limits(self._settings.max_queued_per_namespace, self._settings.max_queued)
         stored, _ = await self._store.insert(job, limits)
         return stored
-
-    async def _new_job(self, caller: Principal, request: CompressRequest, digest: str) -> Job:
-        profile = request.execution_profile
-        if profile.qos in ELEVATED_QOS:
-            caller.require(Role.PRIORITY)
-        if profile.qos not in {None, QOS_DEFAULT, *ELEVATED_QOS}:
-            raise _invalid("execution_profile.qos", "is `preemptible`, `normal` or `high`")
-        if profile.tier is not None and profile.tier not in list(Tier):
-            raise _invalid("execution_profile.tier", f"is one of {', '.join(Tier)}")
-        backend = self._backends.get(profile.backend or self._settings.backend)
-        if backend is None:
-            raise BrokerError(
-                BrokerCode.NO_BACKEND,
-                f"This broker has no backend {profile.backend!r}; it has {', '.join(self._backends)}.",
-                retry_after=60,
-            )
-        artifacts = await self._referenced(caller, request)
-        rules = self._settings.rules(caller.namespace)
-        allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
-        await asyncio.to_thread(verify_declared, allowed.request)
-        plan = make_plan(request, self._settings).to_json()
-        shards = await asyncio.to_thread(shards_of, allowed.request, self._settings)
-        if len(shards) > 1:
-            plan |= {"root": True, "shards": shards}
-        tier = Tier(plan["tier"])
-        now = self._store.now()
-        return Job(
-            job_id=new_id("job"),
-            namespace=caller.namespace,
-            principal=caller.name,
-            task_type=str(request.task_type),
-            request=allowed.request.model_dump(mode="json", exclude_none=True),
-            request_hash=digest,
-            created_at=now,
-            updated_at=now,
-            priority=str(profile.priority),
-            idempotency_key=request.idempotency_key,
-            backend=backend.name,
-            tier=str(tier),
-            qos=plan["qos"],
-            model_profile=plan["model_profile"],
-            mode=str(request.task_params.mode),
-            plan=plan,
-            cache={"status": "bypass"} if self._settings.cache == "off" else {"status": "miss"},
-            warnings=() if tier in backend.tiers else (_substituted(tier, backend.name),),
-            classification=str(allowed.classification),
-        )
-
-    async def _referenced(
-        self, caller: Principal, request: CompressRequest
-    ) -> dict[str, tuple[str, Classification]]:
-        """Files behind the request's `artifact://` refs, of the caller's namespace only."""
-        found = {}
-        for ref in request.input_refs:
-            if ref.uri.startswith(ARTIFACT_SCHEME):
-                name = ref.uri.removeprefix(ARTIFACT_SCHEME)
-                artifact = await self._store.artifact(caller.namespace, name)
-                if artifact is not None and artifact.kind == EVIDENCE_PACK:
-                    path = str(self._settings.home_path.resolve() / artifact.path)
-                    found[name] = (path, Classification(artifact.classification))
-        return found
 
     # --- look ---------------------------------------------------------------------------------------
 
@@ -385,7 +323,7 @@ class Service:
         """
         caller.require(Role.READER)
         request = parse_request(data)
-        artifacts = await self._referenced(caller, request)
+        artifacts = await self._intake.referenced(caller, request)
         rules = self._settings.rules(caller.namespace)
         allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
         if self._settings.cache == "off":
@@ -440,30 +378,3 @@ class Service:
     async def counts(self) -> dict[tuple[str, str], int]:
         """Unfinished jobs by (namespace, state), for metrics."""
         return await self._store.counts()
-
-
-def _with_task(data: Any, task_type: TaskType | None) -> Any:
-    """The request with the endpoint's task; a body that names another is refused."""
-    if not isinstance(data, dict) or task_type is None:
-        return data
-    named = data.get("task_type", task_type)
-    if named != task_type:
-        raise _invalid("task_type", f"is {task_type} here; use POST /v1/jobs for other tasks")
-    return {**data, "task_type": task_type}
-
-
-def _invalid(field: str, reason: str) -> AgentloopError:
-    return AgentloopError(
-        ErrorCode.REQUEST_INVALID,
-        f"The request is not valid: {field} {reason}.",
-        Stage.REQUEST,
-        {"fields": [{"field": field, "reason": reason}]},
-    )
-
-
-def _substituted(tier: Tier, backend: str) -> dict[str, Any]:
-    return {
-        "code": "TIER_SUBSTITUTED",
-        "message": f"The {backend} backend has no {tier}; the job runs on what it has.",
-        "stage": str(Stage.DISPATCH),
-    }

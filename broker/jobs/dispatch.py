@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from agentloop.clock import Clock
-from agentloop.errors import ErrorCode
-from agentloop.rundir import RunDir
 from broker.backends.base import (
     Backend,
     BackendRejected,
@@ -23,11 +19,11 @@ from broker.backends.base import (
 )
 from broker.config import Settings
 from broker.errors import BrokerError
-from broker.jobs.artifacts import Owner, Published, collect
+from broker.jobs.artifacts import collect
 from broker.jobs.bus import Bus
+from broker.jobs.follow import Flight, Follower
 from broker.jobs.model import IllegalTransition, Job, State, new_id
-from broker.jobs.observe import Observer
-from broker.jobs.outcome import End, end_of, failure, settle, timed_out
+from broker.jobs.outcome import End, end_of, failure, settle
 from broker.jobs.prepare import Preparer
 from broker.jobs.roots import UNBOUNDED, Reducer, continuation_of
 from broker.jobs.store import Store
@@ -35,21 +31,7 @@ from broker.planner import Resources, Tier
 
 log = logging.getLogger("broker.dispatch")
 
-LOOK_SECONDS = 0.5  # between looks at a run directory
-GRACE_SECONDS = 10.0  # the worker ends itself at its deadline; the broker steps in this much later
 STORE_RETRY_SECONDS = 2.0  # after the store refused a write: locked, disk full
-
-
-@dataclass(slots=True)
-class _Flight:
-    """One run in the air."""
-
-    job: Job
-    run: Run
-    backend: Backend
-    expired: bool = False
-    silent: bool = False
-    watched: asyncio.Task[None] | None = None
 
 
 @dataclass(slots=True)
@@ -88,7 +70,8 @@ class Dispatcher:
         self._prepare = preparer
         self._bus = bus
         self._reducer = Reducer(store, settings)
-        self._flights: dict[str, _Flight] = {}
+        self._follower = Follower(store, settings, clock)
+        self._flights: dict[str, Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: dict[str, asyncio.TimerHandle] = {}
         self._turns = _Turns()
@@ -181,7 +164,7 @@ class Dispatcher:
         backend = self._backends.get(job.backend)
         task = asyncio.create_task(self._fly(job, backend, adopted), name=job.job_id)
         if backend is not None:
-            self._flights[job.job_id] = _Flight(job, self._run_of(job), backend, watched=task)
+            self._flights[job.job_id] = Flight(job, self._run_of(job), backend, watched=task)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._landed(job.job_id, done))
 
@@ -227,7 +210,7 @@ class Dispatcher:
             end = End(error=error or failure("INTERNAL", "No shard gave a pack.", retryable=False))
         else:
             attempt = self._prepare.run_dir(root).attempt(str(root.attempt))
-            end = End(published=await asyncio.to_thread(collect, attempt, self._owner(root)))
+            end = End(published=await asyncio.to_thread(collect, attempt, self._follower.owner(root)))
         await self._finish(root, end, frozenset())
 
     def _to_running(self, job: Job) -> Job:
@@ -245,10 +228,10 @@ class Dispatcher:
         if not adopted:
             end = await self._submit(flight)
         if end is None:
-            end = await self._follow(flight)
+            end = await self._follower.follow(flight)
         await self._finish(job, end, backend.tiers)
 
-    async def _submit(self, flight: _Flight) -> End | None:
+    async def _submit(self, flight: Flight) -> End | None:
         """Write the run directory and hand the run over; an End when that failed."""
         try:
             denied = await self._prepare.check(flight.job)
@@ -272,97 +255,6 @@ class Dispatcher:
         except SubmitUnknown:
             log.warning("the outcome of a submit is unknown", extra={"job": flight.job.job_id})
         return None
-
-    async def _follow(self, flight: _Flight) -> End:
-        """Watch a run to its end, beside a look at its run directory every half second."""
-        looking = asyncio.create_task(self._look(flight))
-        last = RunUpdate(RunState.LOST)
-        try:
-            async for update in flight.backend.watch(flight.run):
-                last = update
-                if not update.state.final:
-                    await self._note(flight, update)
-        finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
-        published = await self._collect(flight, last)
-        if flight.expired and (published is None or published.pack is None):
-            return End(
-                error=timed_out(flight.job.request["constraints"]["max_runtime_seconds"]),
-                state=State.TIMED_OUT,
-            )
-        if flight.silent and (published is None or published.pack is None):
-            error = failure(
-                ErrorCode.INTERNAL, "The worker sent no heartbeat and was stopped.", retryable=True
-            )
-            return End(error=error)
-        return end_of(last, published, flight.job)
-
-    async def _collect(self, flight: _Flight, last: RunUpdate) -> Published | None:
-        job, restart = flight.job, last.restart
-        label = f"{flight.run.label}.{restart}" if restart else flight.run.label
-        attempt = RunDir(flight.run.run_dir).attempt(label)
-        return await asyncio.to_thread(collect, attempt, self._owner(job))
-
-    def _owner(self, job: Job) -> Owner:
-        return Owner(job.job_id, job.namespace, self._settings.home_path, self._store.now())
-
-    async def _note(self, flight: _Flight, update: RunUpdate) -> None:
-        """Record that a run started, or that its backend can't tell."""
-        now = self._store.now()
-
-        def step(job: Job) -> Job:
-            changes: dict[str, Any] = {
-                "backend_unknown": update.state is RunState.UNKNOWN,
-                "backend_id": update.backend_id or job.backend_id,
-            }
-            if update.state is RunState.RUNNING and job.state is State.DISPATCHING:
-                return job.move(State.RUNNING, now, **changes)
-            if all(getattr(job, name) == value for name, value in changes.items()):
-                return job
-            return job.evolve(updated_at=now, **changes)
-
-        facts = {"node": update.node, "restart": update.restart} if update.node else {}
-        with contextlib.suppress(BrokerError):
-            await self._store.change(
-                flight.job.job_id, step, event=str(update.state), data={**facts, "reason": update.reason}
-            )
-
-    async def _look(self, flight: _Flight) -> None:
-        """Stage events and heartbeats into the store; the deadline and silence stop the run."""
-        attempt = RunDir(flight.run.run_dir).attempt(flight.run.label)
-        observer = Observer(attempt, self._clock)
-        limit = flight.job.request["constraints"]["max_runtime_seconds"] + GRACE_SECONDS
-        began = -1.0
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            beat = await asyncio.to_thread(observer.heartbeat)
-            if beat is None and began < 0:
-                continue  # it has not begun: a queue at the backend is no silence
-            if began < 0:
-                began = self._clock.monotonic()
-            with contextlib.suppress(BrokerError):
-                await self._progress(flight, beat, await asyncio.to_thread(observer.new_events))
-            flight.expired = self._clock.monotonic() - began > limit
-            flight.silent = observer.silent_for() > self._settings.heartbeat_seconds
-            if flight.expired or flight.silent:
-                await flight.backend.cancel(flight.run)
-                return
-
-    async def _progress(
-        self, flight: _Flight, beat: Mapping[str, Any] | None, events: list[tuple[str, dict[str, Any]]]
-    ) -> None:
-        for kind, data in events:
-            await self._store.add_event(flight.job.job_id, kind, data)
-        if beat is None:
-            return
-
-        def step(job: Job) -> Job:
-            if job.state.terminal or (job.stage, job.percent) == (beat["stage"], beat["percent"]):
-                return job
-            return job.evolve(stage=beat["stage"], percent=beat["percent"], metrics=beat["metrics"])
-
-        await self._store.change(flight.job.job_id, step)
 
     # --- ends ---------------------------------------------------------------------------------------
 
@@ -427,6 +319,6 @@ class Dispatcher:
                     self._launch(job, adopted=True)
 
     async def _settle_lost(self, job: Job, update: RunUpdate, backend: Backend) -> None:
-        flight = _Flight(job, self._run_of(job), backend)
-        published = await self._collect(flight, update)
+        flight = Flight(job, self._run_of(job), backend)
+        published = await self._follower.collect(flight, update)
         await self._finish(job, end_of(update, published, job), backend.tiers)

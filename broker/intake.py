@@ -1,0 +1,122 @@
+"""From a request to a job: rights, backend, inputs, plan, shards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.request import Classification, CompressRequest, TaskType
+from broker.auth import Principal, Role
+from broker.backends.base import Backend
+from broker.config import Settings
+from broker.errors import BrokerCode, BrokerError
+from broker.jobs.artifacts import EVIDENCE_PACK
+from broker.jobs.model import Job, new_id
+from broker.jobs.roots import shards_of
+from broker.jobs.store import Store
+from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
+from broker.policy import ARTIFACT_SCHEME, authorise, verify_declared
+
+
+class Intake:
+    """Makes the job of a request, checked but not stored yet."""
+
+    def __init__(self, store: Store, backends: Mapping[str, Backend], settings: Settings) -> None:
+        self._store = store
+        self._backends = backends
+        self._settings = settings
+
+    async def new_job(self, caller: Principal, request: CompressRequest, digest: str) -> Job:
+        """The job of a request; `digest` is the request's hash.
+
+        Raises:
+            AgentloopError, BrokerError: as `Service.submit`.
+        """
+        profile = request.execution_profile
+        if profile.qos in ELEVATED_QOS:
+            caller.require(Role.PRIORITY)
+        if profile.qos not in {None, QOS_DEFAULT, *ELEVATED_QOS}:
+            raise _invalid("execution_profile.qos", "is `preemptible`, `normal` or `high`")
+        if profile.tier is not None and profile.tier not in list(Tier):
+            raise _invalid("execution_profile.tier", f"is one of {', '.join(Tier)}")
+        backend = self._backends.get(profile.backend or self._settings.backend)
+        if backend is None:
+            raise BrokerError(
+                BrokerCode.NO_BACKEND,
+                f"This broker has no backend {profile.backend!r}; it has {', '.join(self._backends)}.",
+                retry_after=60,
+            )
+        artifacts = await self.referenced(caller, request)
+        rules = self._settings.rules(caller.namespace)
+        allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
+        await asyncio.to_thread(verify_declared, allowed.request)
+        plan = make_plan(request, self._settings).to_json()
+        shards = await asyncio.to_thread(shards_of, allowed.request, self._settings)
+        if len(shards) > 1:
+            plan |= {"root": True, "shards": shards}
+        tier = Tier(plan["tier"])
+        now = self._store.now()
+        return Job(
+            job_id=new_id("job"),
+            namespace=caller.namespace,
+            principal=caller.name,
+            task_type=str(request.task_type),
+            request=allowed.request.model_dump(mode="json", exclude_none=True),
+            request_hash=digest,
+            created_at=now,
+            updated_at=now,
+            priority=str(profile.priority),
+            idempotency_key=request.idempotency_key,
+            backend=backend.name,
+            tier=str(tier),
+            qos=plan["qos"],
+            model_profile=plan["model_profile"],
+            mode=str(request.task_params.mode),
+            plan=plan,
+            cache={"status": "bypass"} if self._settings.cache == "off" else {"status": "miss"},
+            warnings=() if tier in backend.tiers else (_substituted(tier, backend.name),),
+            classification=str(allowed.classification),
+        )
+
+    async def referenced(
+        self, caller: Principal, request: CompressRequest
+    ) -> dict[str, tuple[str, Classification]]:
+        """Files behind the request's `artifact://` refs, of the caller's namespace only."""
+        found = {}
+        for ref in request.input_refs:
+            if ref.uri.startswith(ARTIFACT_SCHEME):
+                name = ref.uri.removeprefix(ARTIFACT_SCHEME)
+                artifact = await self._store.artifact(caller.namespace, name)
+                if artifact is not None and artifact.kind == EVIDENCE_PACK:
+                    path = str(self._settings.home_path.resolve() / artifact.path)
+                    found[name] = (path, Classification(artifact.classification))
+        return found
+
+
+def with_task(data: Any, task_type: TaskType | None) -> Any:
+    """The request with the endpoint's task; a body that names another is refused."""
+    if not isinstance(data, dict) or task_type is None:
+        return data
+    named = data.get("task_type", task_type)
+    if named != task_type:
+        raise _invalid("task_type", f"is {task_type} here; use POST /v1/jobs for other tasks")
+    return {**data, "task_type": task_type}
+
+
+def _invalid(field: str, reason: str) -> AgentloopError:
+    return AgentloopError(
+        ErrorCode.REQUEST_INVALID,
+        f"The request is not valid: {field} {reason}.",
+        Stage.REQUEST,
+        {"fields": [{"field": field, "reason": reason}]},
+    )
+
+
+def _substituted(tier: Tier, backend: str) -> dict[str, Any]:
+    return {
+        "code": "TIER_SUBSTITUTED",
+        "message": f"The {backend} backend has no {tier}; the job runs on what it has.",
+        "stage": str(Stage.DISPATCH),
+    }
