@@ -152,7 +152,11 @@ def _with_callers(claim: Claim, sources: _Sources) -> Claim:
     """The claim with the first matched caller, when another candidate calls the symbol."""
     symbol = claim.symbol
     assert symbol is not None  # noqa: S101 - callers checked it
-    if len(symbol.name) < 3 or symbol.kind not in ("function", "method", "class", "macro"):
+    if (
+        len(symbol.name) < 3
+        or symbol.name.startswith("__")
+        or symbol.kind not in ("function", "method", "class", "macro")
+    ):
         return claim
     call = re.compile(rf"(?<![\w$]){re.escape(symbol.name)}\s*\(")
     for other, text in zip(sources.candidates[:CALLER_WINDOW], sources.texts, strict=False):
@@ -170,7 +174,7 @@ def _with_callers(claim: Claim, sources: _Sources) -> Claim:
             caller = sources.parser.enclosing(file, where.byte_start, where.byte_end)
             if caller is None or caller.name == symbol.name or caller.line_start == where.line_start:
                 continue
-            told = f"{claim.text}; called by {qualified(caller)}"
+            told = f"{claim.text.rstrip(';')}; called by {qualified(caller)}"
             return Claim(claim.kind, told, (*claim.places, where), f"{claim.derived}; has a caller", symbol)
     return claim
 

@@ -15,10 +15,11 @@ from agentloop.types import Candidate, Chunk, Corpus, Place, Span, Symbol, Trait
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|\n\s*\n")
 _TRIVIAL = re.compile(
-    r"^[\s{}()\[\];,]*$|^\s*(?:else|try|finally|end|pass|break|fi|done|\"\"\"|''')\s*[:{]?\s*$"
+    r"^[\s{}()\[\];,:]*$|^\s*(?:else|try|finally|end|pass|break|fi|done|\"\"\"|''')\s*[:{]?\s*$"
 )
 _COMMENT = re.compile(r"^\s*(?:#|//|/\*|\*|--|;|%)")
 _RETURN = re.compile(r"^\s*(?:return|yield|raise|throw)\b")
+MAX_JOINED = 4  # lines of one statement that a claim quotes together
 CONTEXT_LINES = 12  # around the decisive line of a definition that is longer than a ref may be
 
 
@@ -166,7 +167,16 @@ def quoted(region: Region, line: int) -> str:
                 break
             if not _COMMENT.match(after) and not _TRIVIAL.match(after):
                 return f"L{region.lines[n].number}: {one_line(after)} ({text})"
+    for n in range(line + 1, min(len(region.lines), line + MAX_JOINED)):
+        if not _is_open(text):
+            break
+        text += " " + one_line(region.lines[n].text)
     return f"L{region.lines[line].number}: {text}"
+
+
+def _is_open(text: str) -> bool:
+    """Whether a statement goes on in the next line: more brackets were opened than closed."""
+    return sum(map(text.count, "([")) > sum(map(text.count, ")]"))
 
 
 def _telling_line(whole: Region, known: frozenset[int]) -> int | None:
@@ -215,10 +225,9 @@ def _qualify(signature: str, symbol: Symbol) -> str:
 
 def _head_lines(symbol: Symbol, whole: Region) -> frozenset[int]:
     """Lines that the signature and the doc already tell."""
-    told = clip(f"{symbol.signature} {symbol.doc}", 4000)
-    return frozenset(
-        n for n, line in enumerate(whole.lines) if line.text.strip() and line.text.strip() in told
-    )
+    told = clip(one_line(f"{symbol.signature} {symbol.doc}"), 4000)
+    bare = (one_line(line.text).rstrip(" {:,=") for line in whole.lines)
+    return frozenset(n for n, text in enumerate(bare) if text and text in told)
 
 
 def _span(symbol: Symbol) -> Span:
