@@ -216,17 +216,19 @@ async def test_a_requeued_run_is_followed_under_its_restart(cluster: Cluster, tm
     await made.close()
 
 
-async def test_a_tier_without_a_node_gives_up_in_time(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_tier_that_is_busy_gives_up_in_time(cluster: Cluster, tmp_path: Path) -> None:
+    holder = ["--partition=gpu-a100", "--gres=gpu:a100:1", "--output=/dev/null", "--wrap=sleep 60"]
+    held = cluster.run("sbatch", "--parsable", "--time=2", *holder).strip()
     made = SlurmBackend(
-        settings(cluster, script(tmp_path, "true"), slurm_partition_cpu="deadp", slurm_start_seconds=2),
-        environ=cluster.env,
+        settings(cluster, script(tmp_path, "true"), slurm_start_seconds=2), environ=cluster.env
     )
-    run = run_of(tmp_path, resources=Resources(1, 100, 0, "", 60))
+    run = run_of(tmp_path, Tier.A100)
     await made.submit(run)
     assert (await states(made, run))[-1].state is RunState.NOT_STARTED
     wait_until(
         lambda: run.token not in cluster.run("squeue", "-h", "-t", "pending", "-o", "%j"), "withdrawal"
     )
+    cluster.run("scancel", held)
     await made.close()
 
 

@@ -1,0 +1,199 @@
+"""A broker process in front of a real cluster: jobs, kills at the worst moments, drains, cancels."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.client import BrokerClient
+from tests.slurm.cluster import Cluster, wait_until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
+
+
+class Site:
+    """A BROKER_HOME on the cluster, and the broker that serves it."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster, self.home = cluster, folder / "home"
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def env(self, *, shims: bool) -> dict[str, str]:
+        path = f"{self.bin}:{self.cluster.env['PATH']}" if shims else self.cluster.env["PATH"]
+        return {
+            **self.cluster.env,
+            "PATH": path,
+            "BROKER_HOME": str(self.home),
+            "BROKER_LISTEN": f"127.0.0.1:{self.port}",
+            "BROKER_ALLOWED_ROOTS": str(SHOP),
+            "BROKER_BACKEND": "slurm",
+            "BROKER_SLURM_PARTITION_CPU": "cpu",
+            "BROKER_SLURM_POLL_SECONDS": "1",
+        }
+
+    def shim(self, body: str) -> None:
+        """An sbatch in front of the real one, which `$REAL` names."""
+        real = shutil.which("sbatch", path=self.cluster.env["PATH"])
+        file = self.bin / "sbatch"
+        file.write_text(f"#!/bin/bash\nREAL={real}\n{body}\n")
+        file.chmod(0o755)
+
+    @contextmanager
+    def serving(self, *, shims: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+        """A broker process until the block ends."""
+        with open(self.home.parent / "broker.log", "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "broker.cli", "serve"],
+                env=self.env(shims=shims),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            wait_until(self._up, "a broker that answers")
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+    def _up(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(0.2)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0 and (self.home / "broker.json").exists()
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[BrokerClient]:
+        async with BrokerClient.local(self.home) as client:
+            yield client
+
+    def jobs(self) -> list[str]:
+        """Names of all broker jobs that the controller knows."""
+        names = self.cluster.run("squeue", "-h", "-t", "all", "-o", "%j").split()
+        return [name for name in names if name.startswith("broker-")]
+
+
+@pytest.fixture
+def site(cluster: Cluster, tmp_path: Path) -> Site:
+    return Site(cluster, tmp_path)
+
+
+REQUEST: dict[str, Any] = {
+    "task_type": "rag_compress",
+    "query": "How is the bulk discount computed?",
+    "input_refs": [{"type": "directory", "uri": str(SHOP)}],
+    "task_params": {"mode": "single_shot"},
+}
+
+
+async def finished(client: BrokerClient, job_id: str) -> dict[str, Any]:
+    """The status of a job once it has ended."""
+    status: dict[str, Any] = {}
+    for _ in range(12):
+        status = await client.status(job_id, wait=10)
+        if status["state"] in ("succeeded", "failed", "cancelled", "timed_out"):
+            break
+    return status
+
+
+async def test_a_job_runs_on_the_cluster(site: Site) -> None:
+    with site.serving():
+        async with site.client() as client:
+            handle = await client.submit(REQUEST)
+            status = await finished(client, handle["job_id"])
+            assert (status["state"], status["backend"]) == ("succeeded", "slurm")
+            pack = await client.result(handle["job_id"])
+    assert pack["payload"]["evidence"][0]["source_refs"][0]["path"] == "shop/pricing.py"
+
+
+@pytest.mark.req("A1")
+async def test_killed_after_sbatch_accepted_the_run_is_adopted(site: Site) -> None:
+    accepted = site.home.parent / "accepted"
+    site.shim(f'out=$("$REAL" "$@"); touch {accepted}; sleep 60; echo "$out"')
+    before = len(site.jobs())
+    with site.serving(shims=True) as broker:
+        async with site.client() as client:
+            job_id = (await client.submit(REQUEST))["job_id"]
+            await asyncio.to_thread(wait_until, accepted.exists, "sbatch")
+            os.killpg(broker.pid, signal.SIGKILL)
+            broker.wait()
+    with site.serving():
+        async with site.client() as client:
+            assert (await finished(client, job_id))["state"] == "succeeded"
+            assert (await client.result(job_id))["payload"]["evidence"]
+    assert len(site.jobs()) == before + 1
+
+
+@pytest.mark.req("A2")
+async def test_killed_before_sbatch_ran_the_run_is_submitted_once(site: Site) -> None:
+    called = site.home.parent / "called"
+    site.shim(f"touch {called}; sleep 60")
+    before = len(site.jobs())
+    with site.serving(shims=True) as broker:
+        async with site.client() as client:
+            job_id = (await client.submit(REQUEST))["job_id"]
+            await asyncio.to_thread(wait_until, called.exists, "sbatch")
+            os.killpg(broker.pid, signal.SIGKILL)
+            broker.wait()
+    with site.serving():
+        async with site.client() as client:
+            assert (await finished(client, job_id))["state"] == "succeeded"
+    assert len(site.jobs()) == before + 1
+
+
+@pytest.mark.req("A13")
+async def test_a_drained_broker_leaves_its_runs_to_the_next(site: Site, cluster: Cluster) -> None:
+    cluster.run("scontrol", "update", "PartitionName=cpu", "State=DOWN")
+    with site.serving() as broker:
+        async with site.client() as client:
+            job_id = (await client.submit(REQUEST))["job_id"]
+            await asyncio.to_thread(wait_until, lambda: any(site.jobs()), "submission")
+        broker.send_signal(signal.SIGTERM)
+        assert broker.wait(60) == 0
+    cluster.run("scontrol", "update", "PartitionName=cpu", "State=UP")
+    with site.serving():
+        async with site.client() as client:
+            assert (await finished(client, job_id))["state"] == "succeeded"
+
+
+@pytest.mark.req("G5")
+async def test_cancel_races_completion(site: Site) -> None:
+    with site.serving():
+        async with site.client() as client:
+            ids = [(await client.submit(REQUEST))["job_id"] for _ in range(4)]
+            for number, job_id in enumerate(ids):
+                await asyncio.sleep(0.4 * number)
+                await client.cancel(job_id)
+            for job_id in ids:
+                status = await finished(client, job_id)
+                assert status["state"] in ("succeeded", "cancelled")
+                visible = await client.call("GET", f"/v1/jobs/{job_id}") | {}
+                assert bool(visible["evidence_pack_id"]) == (status["state"] == "succeeded")
+
+
+async def test_metadata_names_the_run(site: Site) -> None:
+    with site.serving():
+        async with site.client() as client:
+            job_id = (await client.submit(REQUEST))["job_id"]
+            assert (await finished(client, job_id))["state"] == "succeeded"
+    run_dir = next((site.home / "runs").rglob("execution_plan.json")).parent
+    plan = json.loads((run_dir / "execution_plan.json").read_text())
+    assert plan["stages"][0]["job_type"] == "rag_discovery"
+    assert plan["one_worker"]
