@@ -16,7 +16,7 @@ from typing import Any
 from agentloop.config import Caps, Policy
 from agentloop.request import Classification
 
-DEFAULT_PORT = 8750
+DEFAULT_PORT = 8787
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
