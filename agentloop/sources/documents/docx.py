@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from agentloop.sources.documents.spans import TooMuchError, anchor, item
+from agentloop.sources.documents.spans import LIBRARY_ERRORS, TooMuchError, anchor, item
 from agentloop.types import Derived, Item
 
 EXTRACTOR = "docx"
@@ -44,8 +43,7 @@ def extract_docx(data: bytes, limit: int) -> Derived:
                 reader.feed(b"", final=True)
     except TooMuchError:
         raise
-    except (zipfile.BadZipFile, KeyError, zlib.error, expat.ExpatError, OSError, RuntimeError, EOFError,
-            NotImplementedError) as exc:  # fmt: skip
+    except (zipfile.BadZipFile, expat.ExpatError, *LIBRARY_ERRORS) as exc:
         raise ValueError(f"damaged or encrypted ({type(exc).__name__})") from None
     items = _pack(reader.blocks, span)
     if not items:

@@ -11,7 +11,7 @@ from email.policy import default as default_policy
 from email.utils import parsedate_to_datetime
 
 from agentloop.sources.documents.html import extract_html
-from agentloop.sources.documents.spans import TooMuchError, anchor
+from agentloop.sources.documents.spans import LIBRARY_ERRORS, TooMuchError, anchor
 from agentloop.types import Derived, Item
 
 EXTRACTOR = "mail"
@@ -33,11 +33,15 @@ def extract_mail(data: bytes, limit: int) -> Derived:
         ValueError: no message has text.
     """
     items: list[Item] = []
-    size = attachments = 0
+    size = attachments = damaged = 0
     for start, end, line in _messages(data):
-        message = message_from_bytes(data[start:end], policy=default_policy)
-        found = _item(data, message, start, end, line)
-        attachments += sum(1 for _ in _attachments(message))
+        try:
+            message = message_from_bytes(data[start:end], policy=default_policy)
+            found = _item(data, message, start, end, line)
+            attachments += sum(1 for _ in _attachments(message))
+        except LIBRARY_ERRORS:
+            damaged += 1
+            continue
         size += len(found.text)
         if size > limit:
             raise TooMuchError(f"over {limit} characters of text")
@@ -45,7 +49,8 @@ def extract_mail(data: bytes, limit: int) -> Derived:
             items.append(found)
     if not items:
         raise ValueError("no message holds text")
-    notes = (f"attachments are left out ({attachments})",) if attachments else ()
+    left_out = {"attachments": attachments, "damaged messages": damaged}
+    notes = tuple(f"{what} are left out ({count})" for what, count in left_out.items() if count)
     return Derived(EXTRACTOR, VERSION, tuple(items), notes)
 
 
@@ -86,7 +91,7 @@ def _item(data: bytes, message: EmailMessage, start: int, end: int, line: int) -
 def _header(message: EmailMessage, name: str) -> str:
     try:
         value = message.get(name)
-    except (ValueError, IndexError, AttributeError, TypeError):  # headers that the library can't parse
+    except LIBRARY_ERRORS:  # headers that the library can't parse
         return ""
     return " ".join(str(value).split())[:500] if value is not None else ""
 
@@ -94,9 +99,10 @@ def _header(message: EmailMessage, name: str) -> str:
 def _date(message: EmailMessage) -> str:
     try:
         when = parsedate_to_datetime(_header(message, "Date"))
-    except (ValueError, TypeError, IndexError):
+        zoned = when.tzinfo is not None
+        return (when.astimezone(UTC) if zoned else when).isoformat()[:19] + ("Z" if zoned else "")
+    except LIBRARY_ERRORS:
         return ""
-    return (when.astimezone(UTC) if when.tzinfo else when).isoformat()[:19] + ("Z" if when.tzinfo else "")
 
 
 def _attachments(message: EmailMessage) -> Iterator[EmailMessage]:

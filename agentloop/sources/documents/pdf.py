@@ -6,7 +6,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from agentloop.sources.documents.spans import TooMuchError, anchor, item
+from agentloop.sources.documents.spans import LIBRARY_ERRORS, TooMuchError, anchor, item
 from agentloop.types import Derived, Item
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def extract_pdf(data: bytes, limit: int) -> Derived:
                 items.append(item(text, _span(data, reader, page), page=number))
     except TooMuchError:
         raise
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as exc:
+    except (PyPdfError, *LIBRARY_ERRORS) as exc:
         raise ValueError(f"damaged or encrypted ({type(exc).__name__})") from None
     if not items:
         raise ValueError(f"its {pages} pages hold no text (scanned?)")

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 from agentloop.types import Item
 
 MAX_ANCHOR_LINES = 60  # a ref spans at most 80 lines
 MAX_ANCHOR_BYTES = 4096
+
+
+LIBRARY_ERRORS = (
+    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError,
+    RuntimeError, TypeError, ValueError, struct.error, zlib.error,
+)  # fmt: skip
+"""What a parser of a damaged file may raise: everything but the errors of the process itself."""
 
 
 class TooMuchError(ValueError):
