@@ -65,7 +65,7 @@ class Frame:
 
 def frames(text: str) -> list[Frame]:
     """The frames of a text, innermost of each trace first, each place once."""
-    text = "\n".join(line for line in text[:MAX_CHARS].split("\n") if len(line) <= _LONG_LINE)
+    text = "\n".join(line for line in text.split("\n") if len(line) <= _LONG_LINE)[:MAX_CHARS]
     found: list[Frame] = []
     python = list(_PYTHON.finditer(text))
     for depth, match in enumerate(reversed(python)):  # Python prints the innermost frame last

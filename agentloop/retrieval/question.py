@@ -61,7 +61,7 @@ _WANTS = {
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A content word of the question. `weight` is 1, lower for words of asking and for the body of an issue."""
+    """A content word of the question. `weight` is 1, lower for words of asking and for an issue's body."""
 
     text: str  # lower-case index term
     weight: float

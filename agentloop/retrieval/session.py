@@ -82,6 +82,8 @@ class RetrievalSession:
         near = ""
         if not found.scored:
             near, found = near_hits(self.retriever, found)
+        elif "bm25" not in found.lists and not found.question.regex:
+            near = "fragment"  # the exact string stands only inside longer words
         self._searches.append(found)
         return SearchResult(tuple(self._passage(n, score, found) for n, score in found.scored[:TOP]), near)
 
@@ -100,7 +102,7 @@ class RetrievalSession:
         return ReadResult(
             ref=ref,
             scope=self._scope(chunk),
-            path=self._corpus.files[chunk.file].path,
+            path=self.path_of(number),
             line_start=chunk.line_start,
             line_end=chunk.line_end,
             text=text[: snippet.READ_CHARS],
@@ -218,6 +220,10 @@ class RetrievalSession:
             strategy_agreement=sum(top) / len(top) if top else 0.0,
         )
 
+    def path_of(self, number: int) -> str:
+        """The path of a chunk's file."""
+        return self._corpus.files[self._chunks[number].file].path
+
     def _scope(self, chunk: Chunk) -> str:
         file = self._corpus.files[chunk.file]
         if file.derived is not None and chunk.first_item >= 0:
@@ -232,5 +238,6 @@ class RetrievalSession:
         if self._corpus.files[chunk.file].derived is None:
             first = chunk.line_start + text.count("\n", 0, start)
             last = first + text.count("\n", start, max(start, end - 1))
-        path = self._corpus.files[chunk.file].path
-        return Passage(f"c{number}", self._scope(chunk), path, first, last, score, text[start:end])
+        return Passage(
+            f"c{number}", self._scope(chunk), self.path_of(number), first, last, score, text[start:end]
+        )
