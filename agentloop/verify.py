@@ -139,7 +139,8 @@ def ref_fault(ref: SourceRef, file: SourceFile) -> str:  # noqa: PLR0911 - one r
         return "its content_hash is not that of the file"
     if not 0 <= ref.byte_start < ref.byte_end <= file.content.size:
         return f"bytes {ref.byte_start}-{ref.byte_end} are outside the file"
-    if not 1 <= ref.line_start <= ref.line_end or ref.line_end - ref.line_start >= MAX_REF_LINES:
+    long = ref.derived is None and ref.line_end - ref.line_start >= MAX_REF_LINES
+    if long or not 1 <= ref.line_start <= ref.line_end:
         return f"lines {ref.line_start}-{ref.line_end} are out of bounds"
     data = file.content.read(ref.byte_start, ref.byte_end)
     if digest(data) != ref.chunk_hash:

@@ -71,6 +71,8 @@ def build_pack(
     """
     classification = corpus.classification
     redactor = Redactor(phi=classification is Classification.PHI)
+    if looped is not None and any(draft.by_model for draft in drafts):
+        _learn(redactor, looped.trace)  # a model may copy a secret of a passage that it does not cite
     kept = _wanted(drafts, request, ledger)
     prepared = [prepare(draft, corpus, request, policy, redactor) for draft in kept]
     if accounts.low_coverage(ranking, len(kept)):
@@ -107,6 +109,17 @@ def build_pack(
         ledger.warn(WarningCode.EVIDENCE_TRIMMED, _trimmed(fitted.trimmed, request), Stage.COMPRESSION)
     ledger.add(Stage.COMPRESSION, tokens=fitted.payload.budget.compressed_tokens)
     return _assemble(fitted, kept, corpus, policy, ledger, looped, job_id, redactor, extra or {})
+
+
+def _learn(redactor: Redactor, value: Any) -> None:
+    """Remember the secrets of all strings of JSON values."""
+    if isinstance(value, str):
+        redactor.learn(value)
+    elif isinstance(value, dict):
+        _learn(redactor, list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            _learn(redactor, member)
 
 
 def _ids(kept: Sequence[Draft]) -> EvidenceId:

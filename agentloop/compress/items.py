@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentloop import tokens
 from agentloop.compress.refs import collapsed_ref, place_text, source_ref
+from agentloop.compress.region import bounded
 from agentloop.compress.wording import MAX_RUN, clip, longest_run
 from agentloop.config import Policy
 from agentloop.pack import (
@@ -61,6 +62,7 @@ def prepare(
     draft: Draft, corpus: Corpus, request: CompressRequest, policy: Policy, redactor: Redactor
 ) -> Prepared:
     """A draft's claim, refs, excerpt and flags under the policy."""
+    draft = replace(draft, places=tuple(bounded(corpus, place) for place in draft.places))
     source = "\n".join(place_text(corpus, place) for place in draft.places)
     redactor.learn(source)
     guarded = protected(draft, corpus)
@@ -157,8 +159,8 @@ def shape(prepared: Prepared, number: int, claim_tokens: int, refs: int, limit: 
             kind=prepared.draft.kind,
             claim=claim,
             source_refs=cited,
-            relevance=round(prepared.draft.relevance, 2),
-            confidence=round(prepared.draft.confidence, 2),
+            relevance=_share(prepared.draft.relevance),
+            confidence=_share(prepared.draft.confidence),
             redaction=prepared.redaction if excerpt or prepared.excerpt is None else _without(prepared),
             tokens=100,
             source_tokens=prepared.source_tokens,
@@ -178,6 +180,11 @@ def shape(prepared: Prepared, number: int, claim_tokens: int, refs: int, limit: 
                 LEAST_CLAIM_TOKENS, min(claim_tokens - 4, tokens.count(claim) - (size - limit))
             )
             claim = clip_tokens(prepared.claim, claim_tokens)
+
+
+def _share(value: float) -> float:
+    """A number in 0..1 with two decimals."""
+    return round(min(1.0, max(0.0, value)), 2)
 
 
 def _without(prepared: Prepared) -> Redaction:

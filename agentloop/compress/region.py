@@ -114,7 +114,8 @@ def _derived_region(
 def place_of(corpus: Corpus, region: Region, first: int, last: int) -> Place:
     """The place of lines `first..last` of a region (0-based, inclusive), at most 80 lines of the file."""
     lines = region.lines
-    while last > first and lines[last].number_end - lines[first].number >= MAX_REF_LINES:
+    last = min(last, first + MAX_REF_LINES - 1)
+    while lines[last].number_end - lines[first].number >= MAX_REF_LINES and _shorter(lines, first, last):
         last -= 1
     while last > first and lines[last].item < 0 and not lines[last].text:
         last -= 1  # an empty last line has no byte of its own: the span would end a line before it
@@ -137,6 +138,28 @@ def place_of(corpus: Corpus, region: Region, first: int, last: int) -> Place:
         derived.items[a.item].timestamp,
         derived.items[b.item].timestamp,
     )
+
+
+def _shorter(lines: tuple[Line, ...], first: int, last: int) -> bool:
+    """Whether one line less makes the span of the file shorter: items of one archive member share theirs."""
+    return last > first and lines[last].number_end > lines[first].number_end
+
+
+def bounded(corpus: Corpus, place: Place) -> Place:
+    """A place of at most 80 lines: its beginning, where it is longer and can be cut."""
+    if place.line_end - place.line_start < MAX_REF_LINES:
+        return place
+    if corpus.files[place.file].derived is not None and place.first_item >= 0:
+        region = _derived_region(
+            corpus, place.file, place.first_item, place.last_item, place.char_start, place.char_end
+        )
+    else:
+        span = Span(place.byte_start, place.byte_end, place.line_start, place.line_end)
+        region = span_region(corpus, place.file, span)
+    if not region.lines:
+        return place
+    cut = place_of(corpus, region, 0, len(region.lines) - 1)
+    return replace(cut, timestamp_start=place.timestamp_start or cut.timestamp_start)
 
 
 def quotable(region: Region) -> Region:
