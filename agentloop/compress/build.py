@@ -14,13 +14,14 @@ from agentloop.compress.coverage import CoverageAccount, coverage_artifact
 from agentloop.compress.fit import Envelope, Fitted, fit
 from agentloop.compress.items import Prepared, clip_tokens, prepare
 from agentloop.compress.refs import digest, source_ref
+from agentloop.compress.region import bounded
 from agentloop.compress.wording import MAX_RUN
 from agentloop.config import Policy
 from agentloop.errors import Stage, WarningCode
 from agentloop.loop import LoopResult
 from agentloop.pack import AnswerSentence, Pack, canonical, to_json, with_short_hashes
 from agentloop.redact import Redactor
-from agentloop.request import Classification, CompressRequest
+from agentloop.request import HASH, Classification, CompressRequest
 from agentloop.types import Corpus, Draft, Ranking
 
 EvidenceId = Callable[[Draft], str | None]
@@ -73,7 +74,7 @@ def build_pack(
     redactor = Redactor(phi=classification is Classification.PHI)
     if looped is not None and any(draft.by_model for draft in drafts):
         _learn(redactor, looped.trace)  # a model may copy a secret of a passage that it does not cite
-    kept = _wanted(drafts, request, ledger)
+    kept = _wanted(_unseen(drafts, corpus, request, ledger), request, ledger)
     prepared = [prepare(draft, corpus, request, policy, redactor) for draft in kept]
     if accounts.low_coverage(ranking, len(kept)):
         message = accounts.low_coverage_message(ranking, len(kept))
@@ -159,6 +160,26 @@ def _answer(
         if all(ids):
             told.append(AnswerSentence(text=redactor.clean(text).text, evidence=tuple(i for i in ids if i)))
     return tuple(told)
+
+
+def _unseen(drafts: Sequence[Draft], corpus: Corpus, request: CompressRequest, ledger: Ledger) -> list[Draft]:
+    """Drafts but those that `exclude_evidence` names by the `chunk_hash` of their decisive ref."""
+    named = request.task_params.exclude_evidence
+    if not named:
+        return list(drafts)
+    odd = [name for name in named if not HASH.fullmatch(name)]
+    if odd:
+        message = (
+            f"exclude_evidence takes chunk_hash values of an earlier pack; ignored: {', '.join(odd[:3])}."
+        )
+        ledger.warn(WarningCode.PARAM_IGNORED, message, Stage.COMPRESSION)
+    known = tuple(name for name in named if HASH.fullmatch(name))
+    return [d for d in drafts if not _chunk_hash(d, corpus).startswith(known)]
+
+
+def _chunk_hash(draft: Draft, corpus: Corpus) -> str:
+    place = bounded(corpus, draft.places[0])
+    return digest(corpus.files[place.file].content.read(place.byte_start, place.byte_end))
 
 
 def _wanted(drafts: Sequence[Draft], request: CompressRequest, ledger: Ledger) -> list[Draft]:

@@ -69,7 +69,9 @@ def draft_claims(
     ledger: Ledger,
 ) -> list[Draft]:
     """Extractive drafts of the ranked candidates, best first, no more than the final budget could hold."""
-    most = min(MAX_DRAFTS, request.constraints.final_evidence_pack_budget // LEAST_ITEM_TOKENS + 4)
+    seen_before = len(request.task_params.exclude_evidence)
+    fitting = request.constraints.final_evidence_pack_budget // LEAST_ITEM_TOKENS + 4
+    most = min(MAX_DRAFTS, fitting + seen_before)
     candidates = ranking.candidates[: 2 * most]
     texts = [corpus.text(chunks[c.chunk]) for c in candidates]
     asked = request.question

@@ -161,3 +161,12 @@ def test_evidence_kinds_choose_items(tmp_path: Path) -> None:
     none = PackCase(tmp_path, {}, QUESTION, task_params={"evidence_kinds": ["comet"]}).pack()
     assert len(none["payload"]["evidence"]) > 1
     assert "PARAM_IGNORED" in {w["code"] for w in none["payload"]["warnings"]}
+
+
+def test_evidence_of_an_earlier_pack_is_left_out(tmp_path: Path) -> None:
+    first = PackCase(tmp_path, SOURCE, QUESTION).pack()["payload"]["evidence"]
+    seen = [item["source_refs"][0]["chunk_hash"] for item in first[:2]]
+    again = PackCase(tmp_path, {}, QUESTION, task_params={"exclude_evidence": [*seen, "ev_001"]}).pack()
+    told = [item["source_refs"][0]["chunk_hash"] for item in again["payload"]["evidence"]]
+    assert told == [item["source_refs"][0]["chunk_hash"] for item in first[2:]]
+    assert "PARAM_IGNORED" in {w["code"] for w in again["payload"]["warnings"]}
