@@ -28,13 +28,14 @@ def add_parser(commands: Subparsers) -> None:
         help="check the installation and say what to mend",
         description="Check the installation. Exit status 4 when something needed does not work.",
     )
+    parser.add_argument("--slurm", action="store_true", help="check the Slurm cluster of the settings too")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each check."""
     failed = False
-    for check in checks():
+    for check in [*checks(), *(_slurm() if args.slurm else ())]:
         mark = "ok  " if check.ok else ("none" if check.optional else "FAIL")
         print(f"{mark} {check.name}: {check.found}{'' if check.ok else ' -> ' + check.mend}")
         failed = failed or not (check.ok or check.optional)
@@ -52,6 +53,15 @@ def checks() -> Iterator[Check]:
             yield Check(name, False, f"{type(exc).__name__}: {exc}", mend, optional)
         else:
             yield Check(name, True, found, optional=optional)
+
+
+def _slurm() -> Iterator[Check]:
+    """The cluster: tools, controller, partitions, GPUs, QoS, run directory and clock of a node."""
+    from broker.backends.slurm import doctor
+    from broker.commands.settings import settings
+
+    for finding in doctor.run(settings()):
+        yield Check(finding.name, finding.ok, finding.found, finding.mend)
 
 
 def _index() -> str:

@@ -241,3 +241,39 @@ async def test_one_squeue_a_tick_for_all_runs(cluster: Cluster, tmp_path: Path) 
     assert {updates[-1].state for updates in ends} == {RunState.EXITED}
     assert made.polls < 8 * 4
     await made.close()
+
+
+async def test_a_qos_is_passed_and_preemption_requeues(accounting_cluster: Cluster, tmp_path: Path) -> None:
+    """A preemptible run makes room for a normal job and runs again under the same id."""
+    body = script(tmp_path, '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || exec sleep 60')
+    made = SlurmBackend(
+        settings(accounting_cluster, body, slurm_qos_preemptible="preemptible"),
+        environ=accounting_cluster.env,
+    )
+    run = run_of(tmp_path, Tier.A100)
+    await made.submit(run)
+    updates = []
+    async for update in made.watch(run):
+        updates.append(update)
+        if update.state is RunState.RUNNING and update.restart == 0:
+            urgent = ["--partition=gpu-a100", "--gres=gpu:a100:1", "--qos=normal", "--output=/dev/null"]
+            accounting_cluster.run("sbatch", "--time=1", *urgent, "--wrap=sleep 1")
+    assert (updates[-1].state, updates[-1].restart) == (RunState.EXITED, 1)
+    await made.close()
+
+
+@pytest.mark.req("G4")
+async def test_an_older_job_of_the_same_id_is_no_evidence(
+    accounting_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Accounting is asked by name: a finished job of another name with our id says nothing of our run."""
+    made = SlurmBackend(
+        settings(accounting_cluster, script(tmp_path, "true")), environ=accounting_cluster.env
+    )
+    old = run_of(tmp_path)
+    old_id = await made.submit(old)
+    assert (await states(made, old))[-1].state is RunState.EXITED
+    fresh = run_of(tmp_path, backend_id=old_id)
+    found = (await made.recover([fresh]))[fresh.token]
+    assert found.state in (RunState.LOST, RunState.UNKNOWN)
+    await made.close()
