@@ -119,6 +119,10 @@ class LexicalIndex:
             found = self._variants[key] = self._look_up(word, language)
         return found
 
+    def forget_variants(self) -> None:
+        """Drop the cache of `variants`, so that a benchmark measures a first question."""
+        self._variants.clear()
+
     def _look_up(self, word: str, language: str) -> list[tuple[str, int]]:
         if len(word) < 3 or not word.isalpha():
             return []
