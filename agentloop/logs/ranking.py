@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentloop.logs.failures import ADVICE, BARE, TERMINAL, Block, Kind
+from agentloop.logs.failures import Block, Kind
 from agentloop.logs.lines import Line
 from agentloop.logs.severity import Weight
 from agentloop.logs.templates import quick_key, template
+from agentloop.logs.verdicts import ADVICE, BARE, TERMINAL
 
 LOOK = 400
 SCORED_LINES = 60  # of a block that are looked at

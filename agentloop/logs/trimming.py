@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentloop.logs.failures import EPILOGUE, RARE, Block, Kind
+from agentloop.logs.failures import Block, Kind
+from agentloop.logs.growth import RARE
 from agentloop.logs.lines import Line
 from agentloop.logs.phases import Phase, phase_of
 from agentloop.logs.templates import quick_key
+from agentloop.logs.verdicts import EPILOGUE
 
 LOOK = 200
 LEAD_UP_LINES = 12

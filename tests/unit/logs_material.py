@@ -163,7 +163,7 @@ MAVEN = """\
 [INFO] BUILD FAILURE
 [INFO] -------------------------------------------------------------
 [INFO] Finished at: 2026-01-06T16:54:54+01:00
-[ERROR] Failed to execute goal org.apache.maven.plugins:maven-compiler-plugin:3.8.1:compile (default-compile) \
+[ERROR] Failed to execute goal org.apache.maven.plugins:maven-compiler-plugin:3.8.1:compile (default) \
 on project app: Compilation failure
 [ERROR] /build/src/main/java/app/Store.java:[147,78] cannot find symbol
 [ERROR] -> [Help 1]
@@ -202,7 +202,7 @@ make: *** [Makefile:4: a.o] Error 1
 
 DOTNET = """\
   Determining projects to restore...
-/src/App/Program.cs(14,20): error CS0103: The name 'config' does not exist in the current context [/src/App.csproj]
+/src/App/Program.cs(14,20): error CS0103: The name 'config' does not exist [/src/App.csproj]
 
 Build FAILED.
     0 Warning(s)

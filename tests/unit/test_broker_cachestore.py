@@ -105,7 +105,7 @@ def test_a_write_without_room_is_skipped(tmp_path: Path, monkeypatch: pytest.Mon
     assert store.get("index:v1:a") == b"kept"
     assert store.get("index:v1:b") is None
     assert store.put("index:v1:b", b"new")
-    assert not [p for p in tmp_path.rglob(".new-*")]
+    assert not list(tmp_path.rglob(".new-*"))
 
 
 def _compute(folder: str, counts: Any) -> None:

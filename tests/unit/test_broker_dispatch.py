@@ -20,7 +20,7 @@ from broker.jobs.model import Job, State
 from broker.jobs.prepare import Preparer
 from broker.jobs.store import Store
 from broker.planner import Tier
-from tests.fakes.broker_parts import PLENTY, HeldClock, ScriptedBackend, Script, job, publish_pack, stored
+from tests.fakes.broker_parts import PLENTY, HeldClock, Script, ScriptedBackend, job, publish_pack, stored
 
 
 @dataclass
@@ -267,7 +267,7 @@ async def test_turns_are_fair_when_one_namespace_floods(tmp_path: Path) -> None:
             await b.ended(one.job_id)
         order = [run.namespace for run in b.backend.submitted]
         assert order.index("calm") <= 1
-        assert [n for n in order[:4]].count("calm") == 2
+        assert list(order[:4]).count("calm") == 2
 
 
 @pytest.mark.req("F12")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -67,10 +68,8 @@ def test_a_worker_that_stops_between_any_two_steps_shows_nothing_or_all(
 
         with monkeypatch.context() as patched:
             patched.setattr("agentloop.rundir.os.rename", rename)
-            try:
+            with contextlib.suppress(KeyboardInterrupt):
                 attempt_with_pack(folder)
-            except KeyboardInterrupt:
-                pass
         found = collect(RunDir(folder).attempt("1"), owner)
         outcomes.append(found is not None and found.pack is not None)
     assert outcomes == [False, False, False, True, True, True]

@@ -43,7 +43,8 @@ def test_what_is_no_time_is_no_stamp(line: str) -> None:
 
 def test_zones_are_honoured() -> None:
     west, east = find_stamp("2026-08-26T10:00:00-07:00 x"), find_stamp("2026-08-26T19:00:00+02:00 x")
-    assert west is not None and east is not None
+    assert west is not None
+    assert east is not None
     assert west.seconds == east.seconds
     assert parse_iso("2026-08-26").timestamp() == parse_iso("2026-08-26T00:00:00Z").timestamp()
     with pytest.raises(ValueError, match="ISO 8601"):
