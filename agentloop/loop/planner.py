@@ -33,17 +33,16 @@ class _Seen:
     """A passage as a tool message showed it."""
 
     ref: str
-    text: str  # path, scope and snippet
+    text: str  # the snippet
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What is still to be expanded. `depth` counts bridges from the question."""
+    """What is still to be expanded, and what was seen and asked."""
 
-    queue: list[tuple[_Seen, int]] = field(default_factory=list)
+    queue: list[_Seen] = field(default_factory=list)
     expanded: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
-    depth: int = 0
     shown: set[str] = field(default_factory=set)
     barren: int = 0  # expansions in a row that showed nothing new
 
@@ -99,28 +98,28 @@ class BuiltinPlanner:
 
     def _learn(self, messages: Sequence[Message]) -> None:
         """Queue what the last turn's results showed: a bridge's first passages go before the rest."""
-        results = _last_results(messages)
-        first = not self._plan.expanded and not self._plan.queue
-        found: list[tuple[_Seen, int]] = []
-        before = len(self._plan.shown)
-        for result in results:
+        plan = self._plan
+        first = not plan.expanded and not plan.queue
+        found: list[_Seen] = []
+        before = len(plan.shown)
+        for result in _last_results(messages):
             self._left = int(result.get("calls_left", self._left))
             passages = [_seen(p) for p in result.get("passages", []) if isinstance(p, dict)]
-            self._plan.shown.update(p.ref for p in passages)
-            take = EXPANDED if first else BRIDGED
-            found += [(p, 0 if first else self._plan.depth + 1) for p in passages[:take]]
-        self._plan.barren = 0 if len(self._plan.shown) > before else self._plan.barren + 1
-        known = {seen.ref for seen, _ in self._plan.queue} | self._plan.expanded
-        fresh = list({s.ref: (s, depth) for s, depth in reversed(found) if s.ref not in known}.values())
-        self._plan.queue = [*reversed(fresh), *self._plan.queue]
+            plan.shown.update(p.ref for p in passages)
+            found += passages[: EXPANDED if first else BRIDGED]
+        plan.barren = 0 if len(plan.shown) > before else plan.barren + 1
+        known = {seen.ref for seen in plan.queue} | plan.expanded
+        fresh: dict[str, _Seen] = {}
+        for seen in found:
+            if seen.ref not in known:
+                fresh.setdefault(seen.ref, seen)
+        plan.queue = [*fresh.values(), *plan.queue]
 
     def _expansion(self) -> list[str]:
         """One query from the next passage that leaves something open and brings something new."""
         plan = self._plan
         while plan.queue and plan.barren < BARREN:
-            seen, plan.depth = plan.queue.pop(0)
-            if seen.ref in plan.expanded:
-                continue
+            seen = plan.queue.pop(0)
             plan.expanded.add(seen.ref)
             held = wording.Vocabulary([seen.text])
             still_open = [term for term in self._terms if term not in held]
