@@ -108,7 +108,7 @@ def _claim(candidate: Candidate, sources: _Sources) -> Claim | None:
     if file.kind is FileKind.LOG:
         return log_claim(region, corpus, question, sources.asked)
     if file.kind is FileKind.RECORDS or (file.derived is not None and _has_records(file.derived)):
-        return record_claim(region, corpus, question)
+        return record_claim(region, corpus, question, chunk)
     if file.kind is FileKind.DATA:
         return data_claim(region, corpus, question)
     if file.kind is FileKind.DIFF:

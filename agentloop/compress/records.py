@@ -6,19 +6,25 @@ from agentloop.compress.prose import sentences
 from agentloop.compress.region import Region, place_of
 from agentloop.compress.terms import Question
 from agentloop.compress.wording import Claim, clip, one_line
-from agentloop.types import Corpus, Item
+from agentloop.pack import MAX_REF_LINES
+from agentloop.types import Chunk, Corpus, Item, Place
 
 MAX_CHARS = 420
 MAX_TITLE_CHARS = 90
 
 
-def record_claim(region: Region, corpus: Corpus, question: Question) -> Claim | None:
-    """Date, speaker and the sentences of the best record; the place is the whole run of records."""
+def record_claim(region: Region, corpus: Corpus, question: Question, found: Chunk) -> Claim | None:
+    """Date, speaker and the sentences of the best record.
+
+    The place is the run of records around what was `found`, as far as a ref's lines reach. Nothing outside
+    of it is told: a claim must stand in what it cites.
+    """
     derived = corpus.files[region.file].derived
     if derived is None or not any(line.text.strip() for line in region.lines):
         return None
+    cited = _around(region, found.first_item, found.last_item)
     ranked = sorted(
-        dict.fromkeys(line.item for line in region.lines),
+        dict.fromkeys(line.item for line in region.lines if line.item in cited),
         key=lambda n: (-question.score(_text(region, n)), n),
     )
     best = ranked[0]
@@ -40,9 +46,31 @@ def record_claim(region: Region, corpus: Corpus, question: Question) -> Claim | 
     return Claim(
         kind,
         clip(" / ".join(told), MAX_CHARS),
-        (place_of(corpus, region, 0, len(region.lines) - 1),),
+        (_place(corpus, region, cited),),
         f"{summary}, {len(held)} question terms",
     )
+
+
+def _around(region: Region, first: int, last: int) -> range:
+    """Items `first..last` and as many neighbours on both sides as a ref of 80 lines has room for."""
+    items = [line.item for line in region.lines]
+    first, last = max(first, items[0]), min(last, items[-1])
+    grew = True
+    while grew:
+        grew = False
+        for low, high in ((first, last + 1), (first - 1, last)):
+            if low < items[0] or high > items[-1]:
+                continue
+            inside = [line for line in region.lines if low <= line.item <= high]
+            height = max(x.number_end for x in inside) - min(x.number for x in inside)
+            if height < MAX_REF_LINES and len(inside) <= MAX_REF_LINES:
+                first, last, grew = low, high, True
+    return range(first, last + 1)
+
+
+def _place(corpus: Corpus, region: Region, cited: range) -> Place:
+    at = [n for n, line in enumerate(region.lines) if line.item in cited]
+    return place_of(corpus, region, at[0], at[-1])
 
 
 def _text(region: Region, item: int) -> str:
