@@ -15,6 +15,7 @@ from eval.golden import Lane
 from eval.material import Material
 
 WORD = re.compile(r"[^\W_]{3,}")
+ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 SUPPORTED_SHARE = 0.6  # of a claim's distinct words of three letters or more
 
 
@@ -67,7 +68,7 @@ def check_pack(released: dict[str, Any], originals: Originals) -> Checked:
                 continue
             data, digest = held
             refs_ok += _holds(ref, data, digest)
-            texts.append(_lines(data, ref["line_start"], ref["line_end"]))
+            texts.append(_text(data[ref["byte_start"] : ref["byte_end"]]))
         supported += share_of_words(item["claim"], "\n".join(texts)) >= SUPPORTED_SHARE
     return Checked(refs, refs_ok, supported)
 
@@ -87,8 +88,10 @@ def _holds(ref: dict[str, Any], data: bytes, digest: str) -> bool:
     )
 
 
-def _lines(data: bytes, first: int, last: int) -> str:
-    return b"\n".join(data.split(b"\n")[first - 1 : last]).decode("utf-8", "replace")
+def _text(data: bytes) -> str:
+    """The span as text; characters that JSON escaped are put back, for what was derived from JSON."""
+    text = data.decode("utf-8", "replace")
+    return ESCAPED.sub(lambda m: chr(int(m[1], 16)), text) if "\\u" in text else text
 
 
 def share_of_words(claim: str, text: str) -> float:

@@ -125,7 +125,8 @@ def questions(conversations: dict[str, Conversation]) -> list[dict[str, Any]]:
 def main() -> None:
     """Write `conversations.json` and `questions.jsonl` beside this file."""
     found = sorted((c for name in TEXTS for c in read(HERE / "source" / name)), key=lambda c: c.started)
-    exported = json.dumps([export(c) for c in reversed(found)], ensure_ascii=False, indent=1)
+    # one line, with every character outside ASCII escaped: as the real exports are written
+    exported = json.dumps([export(c) for c in reversed(found)])
     (HERE / "conversations.json").write_text(exported + "\n", encoding="utf-8")
     rows = questions({c.slug: c for c in found})
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
