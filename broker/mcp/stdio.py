@@ -1,0 +1,189 @@
+"""`agentloop mcp`: the tools over standard input and output.
+
+Nothing but protocol goes to stdout: the descriptor is taken at once, and what else is written to
+descriptor 1, by anybody in this process or by a child, goes to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from broker.mcp.greeting import Greeting
+
+if TYPE_CHECKING:
+    from broker.config import Settings
+    from broker.mcp.port import Port
+
+log = logging.getLogger("broker.mcp")
+FIRST_FREE = 3
+DAY_MS = 86_400_000
+
+
+def take_streams() -> tuple[BinaryIO, int]:
+    """A reader of standard input and the descriptor of standard output, both out of others' reach."""
+    source = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
+    sink = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return os.fdopen(source, "rb"), sink
+
+
+def send(sink: int, text: str) -> None:
+    """Write one message.
+
+    Raises:
+        BrokenPipeError: the client is gone.
+    """
+    data = text.encode("utf-8", "replace") + b"\n"
+    while data:
+        data = data[os.write(sink, data) :]
+
+
+class Input:
+    """Lines for the SDK: what was greeted first, then what a thread reads. Ends when the client closes."""
+
+    def __init__(self, greeted: list[str], source: BinaryIO) -> None:
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        for line in greeted:
+            self._lines.put_nowait(line)
+        loop = asyncio.get_running_loop()
+        # a daemon: a read of a pipe that stays open can't be interrupted, and must not keep the process
+        threading.Thread(target=self._read, args=(source, loop), daemon=True, name="mcp stdin").start()
+
+    def _read(self, source: BinaryIO, loop: asyncio.AbstractEventLoop) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            for raw in source:
+                loop.call_soon_threadsafe(self._lines.put_nowait, raw.decode("utf-8", "replace"))
+            loop.call_soon_threadsafe(self._lines.put_nowait, None)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """The lines."""
+        while (line := await self._lines.get()) is not None:
+            yield line
+
+
+class Output:
+    """Messages of the SDK to the wire, but for its answers to what was greeted already."""
+
+    def __init__(self, sink: int, answered: set[str | int], gone: Callable[[], object]) -> None:
+        self._sink = sink
+        self._answered = answered
+        self._gone = gone
+
+    async def write(self, text: str) -> None:
+        """Send one message, or drop it."""
+        if self._answered and self._repeats(text):
+            return
+        try:
+            await asyncio.to_thread(send, self._sink, text.rstrip("\n"))
+        except BrokenPipeError:
+            self._gone()
+
+    def _repeats(self, text: str) -> bool:
+        message = json.loads(text)
+        if "method" in message or message.get("id") not in self._answered:
+            return False
+        self._answered.discard(message["id"])
+        return True
+
+    async def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def run(load: Callable[[], Settings]) -> int:
+    """Serve one client until it closes its end; the exit status.
+
+    Args:
+        load: reads the settings; called once the first answers are out.
+    """
+    source, sink = take_streams()
+    greeting = Greeting()
+    warm = threading.Thread(target=_warm, daemon=True, name="mcp imports")
+    first: str | None = None
+    try:
+        for line in _greetable(source):
+            reply = greeting.reply(line)
+            if reply is None:
+                first = line
+                break
+            if reply:
+                send(sink, reply)
+            if not warm.is_alive() and warm.ident is None:
+                warm.start()
+    except BrokenPipeError:
+        return 0
+    if first is None:
+        return 0  # the client left without asking for anything
+    if warm.ident is not None:
+        warm.join()
+    asyncio.run(_serve(load, [*greeting.lines, first], greeting.answered, source, sink))
+    return 0
+
+
+def _greetable(source: BinaryIO) -> Iterator[str]:
+    while raw := source.readline():
+        yield raw.decode("utf-8", "replace")
+
+
+def _warm() -> None:
+    """Import what a call needs, while the client reads what it got."""
+    import broker.app
+    import broker.client
+    import broker.mcp.server
+    import broker.serve  # noqa: F401
+
+
+async def _serve(
+    load: Callable[[], Settings],
+    lines: list[str],
+    answered: set[str | int],
+    source: BinaryIO,
+    sink: int,
+) -> None:
+    from mcp.server.stdio import stdio_server
+
+    from broker.config import SettingsError
+    from broker.logs import set_up
+    from broker.mcp.attach import LocalBroker, LocalPort
+    from broker.mcp.failure import Failure
+    from broker.mcp.server import make_server
+
+    set_up("warning")
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - asyncio.run made it
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        settings, wrong = load(), ""
+    except SettingsError as exc:
+        settings, wrong = None, str(exc)
+        log.error("a setting can't be used: %s", exc)
+
+    async def port_of(ctx: Any) -> Port:
+        if settings is None:
+            raise Failure.of("NO_BROKER", f"A setting can't be used: {wrong}")
+        return LocalPort(broker)
+
+    days = settings.retention_days if settings is not None else 0
+    with contextlib.suppress(asyncio.CancelledError):
+        async with contextlib.AsyncExitStack() as stack:
+            if settings is not None:
+                broker = await stack.enter_async_context(LocalBroker(settings))
+            server = make_server(port_of, days * DAY_MS or None)
+            wire: Any = Input(lines, source), Output(sink, answered, task.cancel)
+            async with stdio_server(*wire) as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
