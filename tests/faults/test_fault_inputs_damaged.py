@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,14 @@ def test_damage_gives_a_reason_or_exact_spans(tmp_path: Path, name: str) -> None
             assert item.line_end == data.count(b"\n", 0, item.byte_end - 1) + 1
             assert item.line_end - item.line_start < 80
     assert set(refused) <= {(ErrorCode.INPUT_DISCOVERY_FAILED, "nothing_to_index")}
+
+
+@pytest.mark.req("D1")
+@pytest.mark.parametrize(
+    "run", ["<a ", '<a x="', "<!--", "<a<", "</", "<![CDATA[", "<div><p>x", "<script>", "&#"]
+)
+def test_broken_markup_takes_linear_time(tmp_path: Path, run: str) -> None:
+    (tmp_path / "a.html").write_text("<!doctype html><p>first</p>" + run * 60_000)
+    started = time.process_time()
+    find(tmp_path / "a.html", type="file")
+    assert time.process_time() - started < 10  # the standard library's parser takes minutes

@@ -141,6 +141,7 @@ def _pack(blocks: list[_Block], span: tuple[int, int, int, int]) -> tuple[Item, 
     items: list[Item] = []
     path: list[tuple[int, str]] = []
     texts: list[str] = []
+    size = 0
 
     def flush() -> None:
         if texts:
@@ -152,8 +153,9 @@ def _pack(blocks: list[_Block], span: tuple[int, int, int, int]) -> tuple[Item, 
             flush()
             path[:] = [entry for entry in path if entry[0] < block.level]
             path.append((block.level, block.text))
-        elif sum(map(len, texts)) + len(block.text) > _ITEM_CHARS:
+        elif size + len(block.text) > _ITEM_CHARS:
             flush()
+        size = len(block.text) + (size if texts else 0)
         texts.append(block.text)
     flush()
     return tuple(items)

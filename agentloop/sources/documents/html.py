@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from html.parser import HTMLParser
 
+from agentloop.sources.documents.markup import pieces
 from agentloop.types import Derived, Item
 
 EXTRACTOR = "html"
@@ -42,8 +42,6 @@ def extract_html(data: bytes, limit: int) -> Derived:  # text is never longer th
     text = data.decode("utf-8", "replace")
     reader = _Reader()
     reader.feed(text)
-    reader.close()
-    reader.end_block()
     starts = [0]
     at = data.find(b"\n")
     while at >= 0:
@@ -65,19 +63,33 @@ class _Block:
     level: int = 0
 
 
-class _Reader(HTMLParser):
+class _Reader:
     """Collects blocks of visible text."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.blocks: list[_Block] = []
         self._words: list[str] = []
         self._first = self._last = 0
         self._level = 0
         self._unseen: list[str] = []
         self._pre = 0
+        self._line = 1
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def feed(self, text: str) -> None:
+        """Read a whole page."""
+        counted = 0
+        for kind, content, at in pieces(text):
+            self._line += text.count("\n", counted, at)
+            counted = at
+            if kind == "text":
+                self._data(content)
+            elif kind == "start":
+                self._start(content)
+            else:
+                self._end(content)
+        self.end_block()
+
+    def _start(self, tag: str) -> None:
         """Blocks end what was before them; cells of a row are kept apart."""
         if tag in _BLOCKS:
             self.end_block()
@@ -92,7 +104,7 @@ class _Reader(HTMLParser):
         if tag in ("td", "th") and self._words:
             self._words.append(" | ")
 
-    def handle_endtag(self, tag: str) -> None:
+    def _end(self, tag: str) -> None:
         """As the start of a block."""
         if tag in self._unseen:
             while self._unseen and self._unseen.pop() != tag:
@@ -101,13 +113,13 @@ class _Reader(HTMLParser):
             self.end_block()
         self._pre -= tag == "pre" and self._pre > 0
 
-    def handle_data(self, data: str) -> None:
+    def _data(self, data: str) -> None:
         """Text counts where it is seen."""
         if self._unseen or not data.strip():
             if self._words and data:
                 self._words.append(" ")
             return
-        line = self.getpos()[0]
+        line = self._line
         lead = len(data) - len(data.lstrip("\n\r \t"))
         if not self._words:
             self._first = line + data.count("\n", 0, lead)
@@ -128,6 +140,7 @@ def _pack(blocks: list[_Block], starts: list[int], size: int) -> tuple[Item, ...
     items: list[Item] = []
     path: list[tuple[int, str]] = []
     held: list[_Block] = []
+    size_held = 0
 
     def flush() -> None:
         if not held:
@@ -150,13 +163,15 @@ def _pack(blocks: list[_Block], starts: list[int], size: int) -> tuple[Item, ...
         held.clear()
 
     for block in blocks:
-        large = sum(len(b.text) for b in held) + len(block.text) > _ITEM_CHARS
+        large = size_held + len(block.text) > _ITEM_CHARS
         long = bool(held) and block.last - held[0].first >= _ITEM_LINES
         if block.level or large or long:
             flush()
+            size_held = 0
         if block.level:
             path[:] = [entry for entry in path if entry[0] < block.level]
             path.append((block.level, block.text))
         held.append(block)
+        size_held += len(block.text)
     flush()
     return tuple(items)
