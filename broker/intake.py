@@ -17,7 +17,7 @@ from broker.jobs.model import Job, new_id
 from broker.jobs.roots import shards_of
 from broker.jobs.store import Store
 from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
-from broker.policy import ARTIFACT_SCHEME, authorise, verify_declared
+from broker.policy import ARTIFACT_SCHEME, Authorised, authorise, verify_declared
 
 
 class Intake:
@@ -50,10 +50,16 @@ class Intake:
             )
         artifacts = await self.referenced(caller, request)
         rules = self._settings.rules(caller.namespace)
-        allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)
-        await asyncio.to_thread(verify_declared, allowed.request)
-        plan = make_plan(request, self._settings).to_json()
-        shards = await asyncio.to_thread(shards_of, allowed.request, self._settings)
+        settings = self._settings
+
+        def look() -> tuple[Authorised, list[list[int]]]:
+            """All that touches the file system, on one thread: it may be slow, and hang on NFS."""
+            allowed = authorise(request, rules, artifacts, settings.home)
+            verify_declared(allowed.request)
+            return allowed, shards_of(allowed.request, settings)
+
+        allowed, shards = await asyncio.to_thread(look)
+        plan = make_plan(request, settings).to_json()
         if len(shards) > 1:
             plan |= {"root": True, "shards": shards}
         tier = Tier(plan["tier"])

@@ -313,8 +313,7 @@ def _within(db: Connection, job: Job, limits: Limits) -> None:
     """Raise QUEUE_FULL when one more unfinished job would pass a cap."""
     if job.root_id is not None:
         return  # shards are bounded by their root, which was counted
-    mine = db.execute(Q["count_live"], {"namespace": job.namespace}).fetchone()[0]
-    everybody = sum(row[2] for row in db.execute(Q["count_all_live"])) if mine < limits.per_namespace else 0
+    mine, everybody = db.execute(Q["count_live"], {"namespace": job.namespace}).fetchone()
     if mine >= limits.per_namespace or everybody >= limits.total:
         raise BrokerError(
             BrokerCode.QUEUE_FULL,

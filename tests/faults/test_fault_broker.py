@@ -35,9 +35,7 @@ def sound(home: Path) -> None:
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
         results = "SELECT job_id, count(*) FROM artifacts WHERE kind = 'result' GROUP BY job_id"
         assert all(count == 1 for _, count in db.execute(results))
-        orphans = (
-            "SELECT count(*) FROM artifacts JOIN jobs USING (job_id) WHERE jobs.state <> 'succeeded'"
-        )
+        orphans = "SELECT count(*) FROM artifacts JOIN jobs USING (job_id) WHERE jobs.state <> 'succeeded'"
         assert db.execute(orphans).fetchone()[0] == 0
 
 
@@ -57,7 +55,8 @@ async def test_kill_9_in_a_storm_loses_no_accepted_job_and_doubles_none(tmp_path
 
                 keys = [f"key-{n}" for n in range(8 * (round_number + 1))]
                 storm = asyncio.gather(*(one(key) for key in keys), return_exceptions=True)
-                await until(lambda: asyncio.sleep(0, len(accepted) > 4 * round_number + 2))
+                enough = 4 * round_number + 2
+                await until(lambda enough=enough: asyncio.sleep(0, len(accepted) > enough))  # type: ignore[misc]
                 broker.kill(signal.SIGKILL)
                 for outcome in await storm:
                     assert outcome is None or isinstance(outcome, NoBroker), outcome

@@ -109,10 +109,12 @@ def small_tree(root: Path) -> Path:
         "    name, _, value = line.partition(':')\n    return name.strip(), value.strip()\n"
     )
     (root / "src" / "retry.py").write_text(
-        "def back_off(failures):\n    '''Seconds before the next attempt.'''\n    return min(30, 2**failures)\n"
+        "def back_off(failures):\n    '''Seconds before the next attempt.'''\n"
+        "    return min(30, 2**failures)\n"
     )
     (root / "build.log").write_text(
-        "2026-07-01T13:00:00Z INFO compiling\n2026-07-01T13:00:05Z ERROR parser.c:12: fatal error: gen.h: No such file\n"
+        "2026-07-01T13:00:00Z INFO compiling\n"
+        "2026-07-01T13:00:05Z ERROR parser.c:12: fatal error: gen.h: No such file\n"
         "2026-07-01T13:00:06Z ERROR build failed\n"
     )
     return root

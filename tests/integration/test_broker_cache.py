@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.broker_server import Server, finished, server
 
 from broker.auth import create_token
 from broker.client import BrokerClient
+from tests.integration.broker_server import Server, finished, server
 
 
 def age(root: Path) -> None:

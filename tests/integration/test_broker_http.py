@@ -10,9 +10,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.integration.broker_server import Server, finished, server
 
 from broker.client import Refused
+from tests.integration.broker_server import Server, finished, server
 
 
 @pytest.fixture(scope="module")

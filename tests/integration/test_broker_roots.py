@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentloop.pack import final_pack_tokens
 
+from agentloop.pack import final_pack_tokens
 from broker.client import Refused
 from tests.integration.broker_server import Server, finished, server, until
 

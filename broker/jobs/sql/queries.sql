@@ -28,8 +28,9 @@ SELECT * FROM jobs WHERE job_id = :job_id;
 SELECT * FROM jobs WHERE namespace = :namespace AND idempotency_key = :idempotency_key;
 
 -- name: count_live
-SELECT count(*) FROM jobs
-WHERE namespace = :namespace AND state IN ('queued', 'dispatching', 'running');
+SELECT
+    coalesce((SELECT jobs FROM live WHERE namespace = :namespace), 0),
+    coalesce((SELECT sum(jobs) FROM live), 0);
 
 -- name: count_all_live
 SELECT namespace, state, count(*) FROM jobs
@@ -39,9 +40,12 @@ WHERE state IN ('queued', 'dispatching', 'running') GROUP BY namespace, state;
 SELECT * FROM jobs WHERE state IN ('dispatching', 'running') ORDER BY seq;
 
 -- name: queued_namespaces
-SELECT DISTINCT namespace FROM jobs
-WHERE state = 'queued' AND priority = :priority
-    AND job_id NOT IN (SELECT value FROM json_each(:held));
+SELECT namespace FROM live
+WHERE jobs > 0 AND EXISTS (
+    SELECT 1 FROM jobs
+    WHERE jobs.state = 'queued' AND jobs.priority = :priority AND jobs.namespace = live.namespace
+        AND jobs.job_id NOT IN (SELECT value FROM json_each(:held))
+);
 
 -- name: next_queued
 SELECT * FROM jobs
