@@ -20,6 +20,7 @@ _TRIVIAL = re.compile(
 _COMMENT = re.compile(r"^\s*(?:#|//|/\*|\*|--|;|%)")
 _RETURN = re.compile(r"^\s*(?:return|yield|raise|throw)\b")
 MAX_JOINED = 4  # lines of one statement that a claim quotes together
+MAX_HEAD_CHARS = 140  # of a long signature: what the symbol does matters more than its last parameters
 CONTEXT_LINES = 12  # around the decisive line of a definition that is longer than a ref may be
 
 
@@ -71,7 +72,7 @@ def _definition(
     traits: frozenset[Trait],
 ) -> Claim:
     name = qualified(symbol)
-    head = _head(symbol, name)
+    head = clip(_head(symbol, name), MAX_HEAD_CHARS)
     doc = "" if instruction_like(symbol.doc) else first_sentence(symbol.doc)
     told = question.held(f"{head} {doc}")
     known = _head_lines(symbol, whole)
