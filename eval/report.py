@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 SOURCES = {
@@ -194,8 +195,11 @@ def _fails(result: dict[str, Any]) -> list[str]:
 
 def _kinds(result: dict[str, Any]) -> list[str]:
     lines = []
-    metric = "line_recall@60l" if result["lane"] == "logs" else "hit@5"
-    for field, title in (("by_kind", "kind"), ("by_lang", "language"), ("by_group", "group")):
+    logs = result["lane"] == "logs"
+    threads = any("session_hit@5" in v["metrics"] for v in result["rungs"].values())
+    metrics = ["line_recall@60l"] if logs else ["hit@5", "item_hit@5"] + ["session_hit@5"] * threads
+    fields = (("by_kind", "kind"), ("by_lang", "language"), ("by_group", "group"))
+    for metric, (field, title) in product(metrics, fields):
         parts = dict.fromkeys(part for v in result["rungs"].values() for part in v[field])
         if parts and len(parts) <= 20:
             rows = [
