@@ -12,7 +12,7 @@ _LEVEL = re.compile(
     r"[ \t]{0,3}(?:##\[(?P<gh>\w+)\]|::(?P<cmd>error|warning|notice)\b[^:]{0,300}::"
     r"|[\[(<|]?(?P<word>TRACE|DEBUG|FINE|INFO|NOTICE|WARN|WARNING|ERROR|ERR|SEVERE|CRITICAL|CRIT|FATAL"
     r"|ALERT|EMERG"
-    r"|trace|debug|info|notice|warn|warning|error|critical|fatal)(?:[\])>|]|(?=[ \t:]))(?=[\s:\])>|-]|$))"
+    r"|trace|debug|info|notice|warn|warning|error|critical|fatal)(?: {0,2}[\])>|]|(?=[ \t:]))(?=[\s:\])>|-]|$))"
     r"(?:[ \t]?:)?[ \t]?"
 )
 _STEP = re.compile(r"#\d{1,4} (?=\S)(?:\d{1,6}\.\d{1,3} )?")
@@ -44,7 +44,10 @@ def split_prefix(line: str) -> Prefix:
         level = level_named(match["gh"] or match["cmd"] or match["word"])
         if level is not Level.NONE:
             bare = stamp is None and line[:1] not in "[#:(<|"  # "ERROR: x" without a logger is the message
-            return Prefix(line if bare else line[match.end() :], level, stamp, True)
+            end = match.end()
+            if len(match["word"] or "") == 4 and line[end : end + 1] == " " != line[end + 1 : end + 2]:
+                end += 1  # INFO and WARN are padded to the five letters of ERROR: no indentation
+            return Prefix(line if bare else line[end:], level, stamp, True)
     if stamp is not None:
         place = _KLOG_PLACE.match(line, at)
         at = place.end() if place else at

@@ -56,6 +56,8 @@ def test_zones_are_honoured() -> None:
     [
         ("[ERROR] \tat a.B.c(B.java:1)", Level.ERROR, "\tat a.B.c(B.java:1)"),
         ("2026-08-26 10:02:21 [WARNING] Traceback", Level.WARNING, "Traceback"),
+        ("2026-08-26 10:02:21 INFO  [web] served", Level.INFO, "[web] served"),
+        ("2026-08-26 10:02:21 [INFO ] served", Level.INFO, "served"),
         ("ERROR: Error cloning", Level.ERROR, "ERROR: Error cloning"),
         ("F0826 10:00:31.000000       1 main.go:88] x", Level.FATAL, "main.go:88] x"),
         ('{"level":"error","msg":"x"}', Level.ERROR, '{"level":"error","msg":"x"}'),
