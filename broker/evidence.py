@@ -40,6 +40,8 @@ def expand(
         line_end=ref["line_end"],
         stale=False,
     )
+    if "path" not in ref:
+        return base.model_copy(update={"withheld": "policy"})  # the pack was made without paths
     data = _bytes(parsed, ref)
     if data is None or not _same(data, str(ref["content_hash"])):
         return base.model_copy(update={"stale": True, "withheld": "stale"})
@@ -74,7 +76,7 @@ def _bytes(request: CompressRequest, ref: Mapping[str, Any]) -> bytes | None:
     """The whole file that a ref names, opened without following links; None where that can't be done."""
     number = int(str(ref["input_id"]).removeprefix("in")) - 1
     root = request.input_refs[number].uri
-    path = str(ref.get("path", ""))
+    path = str(ref["path"])
     whole = os.path.join(root, path) if os.path.isdir(root) else root
     if ".." in path.split("/") or path.startswith("/"):
         return None
