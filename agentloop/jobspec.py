@@ -72,6 +72,7 @@ class JobSpec:
     cache_bytes: int = 0
     model_profile: str = ""  # empty: the built-in planner
     home: str = ""  # where model profiles are looked up
+    model_profiles_file: str = ""  # looked up first
 
     def to_json(self) -> dict[str, Any]:
         """`job_spec.json`."""
@@ -85,6 +86,7 @@ class JobSpec:
             "cache_bytes": self.cache_bytes,
             "model_profile": self.model_profile,
             "home": self.home,
+            "model_profiles_file": self.model_profiles_file,
         }
 
     @classmethod
@@ -112,6 +114,7 @@ class JobSpec:
                 cache_bytes=value["cache_bytes"],
                 model_profile=value["model_profile"],
                 home=value["home"],
+                model_profiles_file=value["model_profiles_file"],
             )
         except (KeyError, TypeError, ValueError, AgentloopError) as exc:
             raise RunDirError(f"job_spec.json or input_manifest.json is malformed: {exc}") from exc
@@ -199,9 +202,11 @@ class JobSpec:
         if not self.model_profile:
             yield None
             return
-        from agentloop.loop import open_model
+        from agentloop.loop.brains import ModelPlaces, open_model
 
-        with open_model(self.model_profile, home=Path(self.home), record=None) as model:
+        # A worker's environment is scrubbed: keys come from the profile's `api_key_file`.
+        places = ModelPlaces.under(Path(self.home), self.model_profiles_file)
+        with open_model(self.model_profile, places) as model:
             yield model
 
 

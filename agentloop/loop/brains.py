@@ -33,6 +33,14 @@ class ModelPlaces:
     profiles: Sequence[Path] = ()
     environ: Mapping[str, str] | None = None
 
+    @classmethod
+    def under(
+        cls, state: Path, profiles_file: str = "", environ: Mapping[str, str] | None = None
+    ) -> ModelPlaces:
+        """The places below agentloop's state folder: a named file of profiles, `models.toml`, `models/`."""
+        named = [Path(profiles_file)] if profiles_file else []
+        return cls(state / "models", [*named, state / "models.toml", state / "models"], environ)
+
 
 @contextmanager
 def open_model(

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.commands import EXIT_NO_PACK, EXIT_USAGE
@@ -35,10 +34,7 @@ def model_places(found: Settings) -> ModelPlaces:
     """Where models and their profiles lie."""
     from agentloop.loop.brains import ModelPlaces
 
-    home = found.home_path
-    profiles = [Path(found.model_profiles_file)] if found.model_profiles_file else []
-    profiles += [home / "models.toml", home / "models"]
-    return ModelPlaces(home=home / "models", profiles=profiles, environ=os.environ)
+    return ModelPlaces.under(found.home_path, found.model_profiles_file, os.environ)
 
 
 def refusing(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

@@ -71,6 +71,7 @@ class Preparer:
             cache_bytes=settings.cache_max_mb << 20,
             model_profile=plan.model_profile,
             home=str(settings.home_path),
+            model_profiles_file=settings.model_profiles_file,
         )
         run_dir = self.run_dir(job)
         run_dir.create(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentloop.api import make_request
+from agentloop.config import Policy
 from agentloop.errors import AgentloopError, ErrorCode
+from agentloop.jobspec import JobSpec
 from agentloop.loop import models_admin, profiles, smollm2
 from agentloop.loop.brains import ModelPlaces, open_model
 from agentloop.loop.context import fit
@@ -125,6 +129,18 @@ def test_the_list_holds_built_in_own_and_example_models(tmp_path: Path) -> None:
     assert (rows["ours"].origin, rows["ours"].where) == ("profile", "http://a/v1")
     assert "can't be used" in rows["broken"].where
     assert rows["gpt-oss-20b.p40"].origin == "example"
+
+
+def test_a_job_opens_the_model_of_its_profile(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    write(tmp_path / "models", "ours", 'endpoint = "http://127.0.0.1:1/v1"\n')
+    request = make_request("x", [tmp_path])
+    spec = JobSpec("job_1", "local", request, Policy(), model_profile="ours", home=str(tmp_path))
+    with spec._model() as model:
+        assert model is not None
+        assert model.name == "ours"
+    with pytest.raises(AgentloopError, match="no model profile"), replace(spec, model_profile="x")._model():
+        raise AssertionError("unreachable")
 
 
 def test_builtin_needs_no_model_and_can_not_be_recorded(tmp_path: Path) -> None:
