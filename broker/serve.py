@@ -15,6 +15,7 @@ from broker.app import Running, announce, running
 from broker.config import Settings
 from broker.http import make_app
 from broker.http_guard import Guards
+from broker.mcp import http_bridge as mcp
 
 FIRST_REQUEST_SECONDS = 20.0  # a connection that has sent no whole request head by then is closed
 BACKLOG = 1024
@@ -61,7 +62,14 @@ async def listening(found: Running, settings: Settings) -> AsyncIterator[str]:
         max_body_bytes=settings.max_body_bytes,
         silent=set(),
     )
-    runner = web.AppRunner(make_app(found.service, guards))
+    app = make_app(found.service, guards)
+    mcp.mount(
+        app,
+        found.service,
+        max_body_bytes=settings.max_body_bytes,
+        retention_days=settings.retention_days,
+    )
+    runner = web.AppRunner(app)
     await runner.setup()
     assert runner.server is not None  # noqa: S101 - setup() made it
     server = await asyncio.get_running_loop().create_server(
