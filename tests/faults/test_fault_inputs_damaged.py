@@ -110,3 +110,21 @@ def test_broken_markup_takes_linear_time(tmp_path: Path, run: str) -> None:
     started = time.process_time()
     find(tmp_path / "a.html", type="file")
     assert time.process_time() - started < 10  # the standard library's parser takes minutes
+
+
+@pytest.mark.req("D1")
+@pytest.mark.parametrize(
+    "head",
+    [
+        "From: " + "a@b," * 15_000,
+        "Subject: " + "=?utf-8?q?x?= " * 4_000,
+        "Content-Type: text/plain; " + ";a=b" * 15_000,
+        "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\n" * 50_000,
+        "From " + "a" * 1_000_000,
+    ],
+)
+def test_hostile_mail_takes_linear_time(tmp_path: Path, head: str) -> None:
+    (tmp_path / "a.eml").write_text(f"Message-ID: <1@x>\n{head}\n\nhello\n")
+    started = time.process_time()
+    find(tmp_path / "a.eml", type="file")
+    assert time.process_time() - started < 3

@@ -24,7 +24,9 @@ _VOID = frozenset("area base br col embed hr img input link meta source track wb
 _HEADING = re.compile(r"h([1-6])")
 _ITEM_CHARS = 1500
 _ITEM_LINES = 60
-_DOCUMENT = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
+_DOCUMENT = re.compile(
+    rb"\s*+(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
+)
 _TEMPLATE = re.compile(rb"\{%|\{\{|<\?php|<%|\$\{|<script[^>]+text/x-template", re.IGNORECASE)
 
 

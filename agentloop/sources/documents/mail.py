@@ -16,7 +16,13 @@ from agentloop.types import Derived, Item
 
 EXTRACTOR = "mail"
 VERSION = "1"
-_FROM = re.compile(rb"^From \S+.*\d{4}.*$", re.MULTILINE)
+_FROM = re.compile(rb"^From [^\n]{1,300}$", re.MULTILINE)
+_YEAR = re.compile(rb"\d{4}")
+_MAX_HEADER = 4096  # bytes of one header; parsers of longer ones take quadratic time
+_MAX_BOUNDARIES = 5000
+_CONTENT_HEADER = re.compile(
+    rb"^content-[a-z-]{1,40}[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+", re.IGNORECASE | re.MULTILINE
+)
 _SHOWN = ("Subject", "To", "Cc")  # sender and date are fields of the item
 _MAX_PARTS = 200
 _REPLY = re.compile(r"(?:\s*(?:re|fwd?|aw|sv|odp)\s*(?:\[\d+\])?\s*:)+\s*", re.IGNORECASE)
@@ -36,7 +42,7 @@ def extract_mail(data: bytes, limit: int) -> Derived:
     size = attachments = damaged = 0
     for start, end, line in _messages(data):
         try:
-            message = message_from_bytes(data[start:end], policy=default_policy)
+            message = _parsed(data[start:end])
             found = _item(data, message, start, end, line)
             attachments += sum(1 for _ in _attachments(message))
         except LIBRARY_ERRORS:
@@ -59,7 +65,11 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
     if not data.startswith(b"From "):
         yield 0, len(data), 1
         return
-    starts = [found.start() for found in _FROM.finditer(data) if _opens(data, found.start())]
+    starts = [
+        found.start()
+        for found in _FROM.finditer(data)
+        if _YEAR.search(found[0]) and _opens(data, found.start())
+    ]
     line, counted = 1, 0
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
         head = data.find(b"\n", start) + 1
@@ -67,6 +77,18 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
         counted = head
         if 0 < head < end:
             yield head, end, line
+
+
+def _parsed(raw: bytes) -> EmailMessage:
+    """The message, its overlong content headers dropped: the library takes quadratic time on them.
+
+    Raises:
+        ValueError: very many parts.
+    """
+    if raw.count(b"\n--") > _MAX_BOUNDARIES:
+        raise ValueError("too many parts")
+    short = _CONTENT_HEADER.sub(lambda found: found[0] if len(found[0]) <= _MAX_HEADER else b"", raw)
+    return message_from_bytes(short, policy=default_policy)
 
 
 def _opens(data: bytes, at: int) -> bool:
@@ -89,6 +111,9 @@ def _item(data: bytes, message: EmailMessage, start: int, end: int, line: int) -
 
 
 def _header(message: EmailMessage, name: str) -> str:
+    raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    if len(str(raw)) > _MAX_HEADER:
+        return ""
     try:
         value = message.get(name)
     except LIBRARY_ERRORS:  # headers that the library can't parse

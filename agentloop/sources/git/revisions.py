@@ -16,6 +16,7 @@ _AGE = re.compile(r"(\d{1,5})\s*(minute|min|hour|h|day|d|week|w|month|year|y)s?(
 _HOURS = {"minute": 1 / 60, "min": 1 / 60, "hour": 1, "h": 1, "day": 24, "d": 24, "week": 168, "w": 168,
           "month": 730, "year": 8766, "y": 8766}  # fmt: skip
 _MAX_STEPS = 10_000
+_MAX_CHARS = 300
 
 
 def _refuse(value: str, why: str) -> AgentloopError:
@@ -50,6 +51,8 @@ def resolve_commit(store: GitStore, value: str) -> str:
         AgentloopError: REQUEST_INVALID; the name is unknown or has a form that git might take for an option.
     """
     value = value.strip()
+    if len(value) > _MAX_CHARS:
+        raise _refuse(value, "it is no name of a commit")
     steps = _STEPS.fullmatch(value)
     name, walk = (steps[1], steps[2]) if steps else (value, "")
     if not _NAME.fullmatch(name) or ".." in name or "@{" in name:
