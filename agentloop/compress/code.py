@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agentloop.compress.region import Region, chunk_region, place_of, quotable, span_region
 from agentloop.compress.terms import Question
@@ -19,6 +20,7 @@ _TRIVIAL = re.compile(
 )
 _COMMENT = re.compile(r"^\s*(?:#|//|/\*|\*|--|;|%)")
 _RETURN = re.compile(r"^\s*(?:return|yield|raise|throw)\b")
+_OVERLOADING = frozenset({"typescript", "tsx", "python"})
 MAX_JOINED = 4  # lines of one statement that a claim quotes together
 MAX_HEAD_CHARS = 140  # of a long signature: what the symbol does matters more than its last parameters
 CONTEXT_LINES = 12  # around the decisive line of a definition that is longer than a ref may be
@@ -35,8 +37,31 @@ def code_claim(
         symbol = _best_symbol(matched, parser.symbols(file), question) or symbol
     if symbol is None:
         return _plain(candidate, corpus, matched, question)
+    if _is_overload(corpus, chunk.file, symbol):
+        symbol = _implementation(symbol, parser.symbols(file))
     whole = quotable(span_region(corpus, chunk.file, _span(symbol)))
     return _definition(symbol, whole, _within(matched, symbol), corpus, question, file.traits)
+
+
+def _is_overload(corpus: Corpus, file: int, symbol: Symbol) -> bool:
+    """Whether a definition declares a signature only: TypeScript without a body, Python's `@overload`."""
+    source = corpus.files[file]
+    if source.language not in _OVERLOADING:
+        return False
+    text = source.content.read(symbol.byte_start, min(symbol.byte_end, symbol.byte_start + 4096))
+    if source.language == "python":
+        return text.startswith((b"@overload", b"@typing.overload", b"@t.overload"))
+    return symbol.kind in ("function", "method") and b"{" not in text.rpartition(b")")[2]
+
+
+def _implementation(symbol: Symbol, symbols: Sequence[Symbol]) -> Symbol:
+    """The last definition of an overload's name, which has the body, told with the first real doc of all."""
+    same = [s for s in symbols if (s.name, s.parent, s.kind) == (symbol.name, symbol.parent, symbol.kind)]
+    if len(same) < 2:
+        return symbol
+    body = same[-1]
+    docs = [s.doc for s in (body, *same) if s.doc and not s.doc.startswith("@deprecated")]
+    return replace(body, doc=docs[0] if docs else body.doc)
 
 
 def _best_symbol(matched: Region, symbols: Sequence[Symbol], question: Question) -> Symbol | None:

@@ -81,3 +81,16 @@ def test_paths_and_languages_narrow_and_are_counted(project: Path) -> None:
 def test_a_filter_that_leaves_nothing_says_so(project: Path) -> None:
     with pytest.raises(AgentloopError, match=r"paths=\['nowhere'\]"):
         inspect(project, paths=["nowhere"])
+
+
+def test_an_overload_is_told_by_its_body_and_its_first_doc(tmp_path: Path) -> None:
+    (tmp_path / "parcel.ts").write_text(
+        "/** Rate of a parcel by its weight. */\n"
+        "export function parcelRate(w: number): number;\n"
+        "/** @deprecated pass a number */\n"
+        "export function parcelRate(w: string): number;\n"
+        "export function parcelRate(w: number | string): number {\n  return Number(w) * 3;\n}\n"
+    )
+    first = compress_sync(make_request("parcelRate", [tmp_path])).released["payload"]["evidence"][0]
+    assert (first["source_refs"][0]["line_start"], first["source_refs"][0]["line_end"]) == (5, 7)
+    assert "Rate of a parcel" in first["claim"]
