@@ -440,3 +440,18 @@ async def test_cancelling_a_request_leaves_no_task_behind(data: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+@pytest.mark.req("E8")
+async def test_e8_a_secret_in_a_claim_is_masked_in_the_pack_and_in_the_trace(data: Path) -> None:
+    secret = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    (data / "deploy.md").write_text(f"# Deploy\n\nThe deploy token of the host is {secret} for all stages.\n")
+    ref = await ref_of(data, "deploy.md")
+    raw = f"The deploy token of the host is {secret} for all stages."
+    split = f"The deploy token of the host is {secret[:20]} {secret[20:]} for all stages."
+    outcome, _ = await ask(data, [fake.search("deploy token host"), final((raw, [ref]), (split, [ref]))])
+    everything = json.dumps(outcome.released) + "".join(
+        content.decode("utf-8") for content in outcome.artifacts.values()
+    )
+    assert secret not in everything
+    assert secret[20:] not in everything
