@@ -1,6 +1,6 @@
 """The faults that the product survives, by id. A test carries `@pytest.mark.req(id)` for each that it covers.
 
-Groups: A durability, B files, C git, D text and JSON, E models, F service, G Slurm, N bad input to the command.
+Groups: A durability, B files, C git, D text, E models, F service, G Slurm, N bad input to the command.
 """
 
 from __future__ import annotations

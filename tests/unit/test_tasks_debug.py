@@ -86,7 +86,10 @@ def test_the_formats_of_test_runners(text: str, name: str, owner: str, function:
 
 
 def test_pytest_frames_are_innermost_first() -> None:
-    text = "____ test_a ____\n\ntests/test_a.py:3: in test_a\n    f()\napp/b.py:9: in f\n    g()\napp/c.py:4: E\n"
+    text = (
+        "____ test_a ____\n\ntests/test_a.py:3: in test_a\n    f()\n"
+        "app/b.py:9: in f\n    g()\napp/c.py:4: E\n"
+    )
     (found,) = failures(text)
     assert [(f.path, f.depth) for f in found.frames] == [
         ("app/c.py", 0),

@@ -23,8 +23,10 @@ def project(tmp_path: Path) -> Path:
             '    """Shipping rate of a parcel by weight and zone."""\n'
             '    os.system("true")\n    return weight * zone_of("DE")\n'
         ),
-        "ship/zones.py": 'def zone_of(country):\n    """Zone of a country."""\n    return {"DE": 1}.get(country, 9)\n',
-        "docs/rates.md": "# Rates\n\nThe shipping rate is computed by `rate()`; `zone_table()` lists zones.\n",
+        "ship/zones.py": (
+            'def zone_of(country):\n    """Zone of a country."""\n    return {"DE": 1}.get(country, 9)\n'
+        ),
+        "docs/rates.md": "# Rates\n\nThe shipping rate comes from `rate()`; `zone_table()` lists zones.\n",
         "web/rate.ts": "export function shippingRate(w: number): number {\n  return w;\n}\n",
     }
     for name, text in files.items():
