@@ -12,7 +12,8 @@ _LEVEL = re.compile(
     r"[ \t]{0,3}(?:##\[(?P<gh>\w+)\]|::(?P<cmd>error|warning|notice)\b[^:]{0,300}::"
     r"|[\[(<|]?(?P<word>TRACE|DEBUG|FINE|INFO|NOTICE|WARN|WARNING|ERROR|ERR|SEVERE|CRITICAL|CRIT|FATAL"
     r"|ALERT|EMERG"
-    r"|trace|debug|info|notice|warn|warning|error|critical|fatal)(?: {0,2}[\])>|]|(?=[ \t:]))(?=[\s:\])>|-]|$))"
+    r"|trace|debug|info|notice|warn|warning|error|critical|fatal)"
+    r"(?: {0,2}[\])>|]|(?=[ \t:]))(?=[\s:\])>|-]|$))"
     r"(?:[ \t]?:)?[ \t]?"
 )
 _STEP = re.compile(r"#\d{1,4} (?=\S)(?:\d{1,6}\.\d{1,3} )?")
