@@ -32,6 +32,10 @@ _QUOTED = re.compile(
 _PATH = re.compile(
     r"(?<![\w:/.])((?:[\w.@+-]+[/\\])+[\w.@+-]+|[\w.@+-]+\.[A-Za-z]\w{0,7})(?::(\d+))?(?![\w/])"
 )
+PART = 0.4
+"""A part of a camelCase word of the question: found, but the whole word says more."""
+ASKING = 0.15
+"""A word of asking (`how is X implemented`)."""
 _TOKEN_CHARS = 400  # a longer run without white space is no word, and the patterns below stay linear
 _LONG_TOKEN = re.compile(rf"\S{{{_TOKEN_CHARS},}}")
 _REGEX = re.compile(r"/(.+)/([im]*)\s*", re.DOTALL)
@@ -179,14 +183,15 @@ def _weighted(text: str, language: str, weight: float) -> dict[str, float]:
     found: dict[str, float] = {}
     for word in words.words(text):
         split = words.parts(word) if word.isascii() and not word.islower() and len(word) > 2 else []
-        pieces = [word, *split] if len(split) > 1 else [word]
-        for piece in pieces:
+        pieces = [(word, 1.0), *((part, PART) for part in split)] if len(split) > 1 else [(word, 1.0)]
+        for piece, share in pieces:
             for term in words.terms(piece):
                 if is_function_word(term, language) or (
                     len(term) == 1 and term.isascii() and not term.isdigit()
                 ):
                     continue
-                found.setdefault(term, weight * (0.3 if term in _ASKING else 1.0))
+                value = weight * share * (ASKING if term in _ASKING else 1.0)
+                found[term] = max(value, found.get(term, 0.0))
     return found
 
 

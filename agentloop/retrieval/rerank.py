@@ -16,11 +16,12 @@ from agentloop.retrieval.question import Question
 from agentloop.retrieval.terms import Query
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Trait
 
-COHERENCE = 0.5
-"""The n-th best chunk of a file counts 0.5^(n-1) of its score."""
+COHERENCE = 0.45
+"""The n-th best chunk of a file counts COHERENCE^(n-1) of its score."""
 COHERENT_CHUNKS = 8
-STEM = 0.3
-COVERAGE = 0.2
+STEM = 0.6
+FOLDER = 0.1
+COVERAGE = 0.1
 DEFINITION = 0.8
 EXACT = 0.3
 FRAME = 1.0
@@ -95,7 +96,9 @@ class Reranker:
             file = self._corpus.files[self._chunks[members[0]].file]
             score = base[unit] + COVERAGE * covered.get(unit, 0.0) + self._bonus(members, found)
             if file.kind is not FileKind.RECORDS:
-                score += STEM * self._stem(file, query)
+                folder, _, name = file.path.rpartition("/")
+                score += STEM * self._named(name.partition(".")[0], query)
+                score += FOLDER * self._named(folder.rpartition("/")[2], query)
             if file.index not in penalties:
                 penalties[file.index] = self.penalty(file, question)
             score *= penalties[file.index]
@@ -169,9 +172,8 @@ class Reranker:
         return query.share(held)
 
     @staticmethod
-    def _stem(file: SourceFile, query: Query) -> float:
-        """Share of the question in a file's own name: whole words, stems inside words, abbreviations."""
-        name = file.path.rpartition("/")[2].partition(".")[0]
+    def _named(name: str, query: Query) -> float:
+        """Share of the question in the name of a file or folder: words, stems inside words, abbreviations."""
         pieces = {
             piece.lower()
             for word in words.words(name.replace("_", " "))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from agentloop.index.lexical import LexicalIndex, Term
 from agentloop.retrieval.question import Question
 
-PAIR_WEIGHT = 0.6
+PAIR_WEIGHT = 1.0
 """Two neighbouring words of the question that also stand side by side in a text, or are joined there."""
-ABBREVIATED = 0.5
+ABBREVIATED = 1.0
 """A prefix that names a file or folder (`auth` for `authentication`) against the word itself."""
 _SHORTEST_ABBREVIATION = 3
 _FEW_WORDS = 16
