@@ -109,12 +109,9 @@ def request_of(args: argparse.Namespace) -> CompressRequest:
         )
     params = _members(args.param, "--param")
     constraints = _members(args.constraint, "--constraint")
-    if args.mode:
-        params["mode"] = args.mode
-    if args.max_tool_calls is not None:
-        params["max_tool_calls"] = args.max_tool_calls
-    if args.budget is not None:
-        constraints["final_evidence_pack_budget"] = args.budget
+    _put(params, "mode", args.mode, "--mode")
+    _put(params, "max_tool_calls", args.max_tool_calls, "--max-tool-calls")
+    _put(constraints, "final_evidence_pack_budget", args.budget, "--budget")
     return make_request(
         args.query,
         args.paths,
@@ -150,6 +147,20 @@ def _request_file(args: argparse.Namespace) -> CompressRequest:
             Stage.REQUEST,
         ) from None
     return parse_request(data)
+
+
+def _put(members: dict[str, Any], key: str, value: Any, flag: str) -> None:
+    """Set a member from its own flag, unless `KEY=JSON` says something else."""
+    from agentloop.errors import AgentloopError, ErrorCode, Stage
+
+    if value is None:
+        return
+    if members.setdefault(key, value) != value:
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            f"{flag} {value} and {key}={json.dumps(members[key])} disagree; give one of them.",
+            Stage.REQUEST,
+        )
 
 
 def _members(pairs: list[str], flag: str) -> dict[str, Any]:
