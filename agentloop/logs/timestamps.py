@@ -112,7 +112,8 @@ def _dated(group: str, text: str, clock: re.Match[str], day: float) -> tuple[Sta
     if zone:
         day -= int(zone.group(1) + "1") // 10 * 3600 + int(zone.group(1)[0] + zone.group(2)) * 60
     when = start + timedelta(seconds=day)
-    return StampKind.DATE, when.strftime("%Y-%m-%dT%H:%M:%SZ"), when.timestamp()
+    shown = when.strftime("%Y-%m-%dT%H:%M:%S") + ("Z" if zone else "")  # a zone is never made up
+    return StampKind.DATE, shown, when.timestamp()
 
 
 def parse_iso(text: str) -> datetime:

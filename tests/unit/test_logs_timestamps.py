@@ -15,7 +15,7 @@ FORMS = [
     ("[2026-08-26T10:02:21Z] [INFO] x", StampKind.DATE, "2026-08-26T10:02:21Z"),
     ("2009/01/23 01:23:23 main.go:2: x", StampKind.DATE, "2009-01-23T01:23:23"),
     ("Aug 26 10:02:21 host prog[12]: x", StampKind.YEARLESS, "Aug 26 10:02:21"),
-    ("Aug 26, 2026 1:02:21 PM x", StampKind.DATE, "2026-08-26T13:02:21Z"),
+    ("Aug 26, 2026 1:02:21 PM x", StampKind.DATE, "2026-08-26T13:02:21"),
     ("E0826 10:02:21.123456   12 a.go:1] x", StampKind.YEARLESS, "E0826 10:02:21.123456"),
     ("[26/Aug/2026:10:02:21 +0200] x", StampKind.DATE, "2026-08-26T08:02:21Z"),
     ("type=SYSCALL msg=audit(1700000000.000:9000): x", StampKind.DATE, "2023-11-14T22:13:20Z"),
