@@ -17,6 +17,7 @@ from agentloop.chunking import chunk_corpus
 from agentloop.clock import Clock
 from agentloop.config import Caps, Policy
 from agentloop.errors import Stage, WarningCode
+from agentloop.index.groups import Same, same
 from agentloop.index.lexical import LexicalIndex
 from agentloop.request import CompressRequest, InputRole
 from agentloop.sources import discover
@@ -135,9 +136,12 @@ def build(
     clock: Clock,
     *,
     kept: Warm | None = None,
+    lasting: bool = False,
     progress: Progress = lambda stage, done: None,
 ) -> Warm:
     """Discover, chunk and index the inputs of a request, reusing what an earlier build still has right.
+
+    `lasting`: it is to be kept for later requests, so the index is made to be updated.
 
     Declared hashes are not compared here: see `Warm.check_declared`.
 
@@ -160,10 +164,15 @@ def build(
     layers += ["chunks"] if reused else []
     progress(Stage.INDEXING, 0.3)
     chosen = primary(corpus, chunks)
+    index = (
+        kept.index.updated(kept.corpus, corpus, chosen)
+        if kept is not None and reused
+        else LexicalIndex(corpus, chosen, updatable=lasting)
+    )
     return Warm(
         corpus=corpus,
         chunks=chosen,
-        index=LexicalIndex(corpus, chosen),
+        index=index,
         warnings=tuple(ledger.warnings),
         counters=ledger.counters,
         snapshot=None if snapshot is None else snapshot.without(skipped(corpus)),
@@ -194,9 +203,12 @@ class _Known:
 
     def __init__(self, kept: Warm) -> None:
         self._snapshot = kept.snapshot
-        # Derived text is made again: its extractor may have notes and allowances of the request.
+        # Records, and text whose extractor had something to tell, are made again: notes and the
+        # allowance of record text belong to one request.
         self._files = {
-            (file.input_id, file.path): (place, file) for place, file in kept.places() if file.derived is None
+            (file.input_id, file.path): (place, file)
+            for place, file in kept.places()
+            if file.kind is not FileKind.RECORDS and not (file.derived and file.derived.notes)
         }
 
     def __call__(self, input_id: str, path: str, status: os.stat_result) -> SourceFile | None:
@@ -213,7 +225,7 @@ def _chunks(corpus: Corpus, ledger: Ledger, caps: Caps, kept: Warm | None) -> tu
     warned = kept is not None and any(stage is Stage.CHUNKING for _, _, stage in kept.warnings)
     if kept is None or warned or any(info.role is InputRole.BASELINE for info in corpus.inputs):
         return chunk_corpus(corpus, ledger, caps), False
-    old = {id(file.content): file.index for file in kept.corpus.files}
+    old = {same(file): file.index for file in kept.corpus.files}
     by_file: dict[int, list[Chunk]] = {}
     for chunk in kept.chunks:
         by_file.setdefault(chunk.file, []).append(chunk)
@@ -228,7 +240,7 @@ def _chunks(corpus: Corpus, ledger: Ledger, caps: Caps, kept: Warm | None) -> tu
     return found, True
 
 
-def _with_earlier(corpus: Corpus, old: dict[int, int]) -> Iterator[tuple[SourceFile, int | None]]:
+def _with_earlier(corpus: Corpus, old: dict[Same, int]) -> Iterator[tuple[SourceFile, int | None]]:
     """Each file with its index in the earlier build, None when it was read anew."""
     for file in corpus.files:
-        yield file, old.get(id(file.content))
+        yield file, old.get(same(file))

@@ -83,7 +83,13 @@ class Host:
                 return Kept(same, ("file_hash", "manifest", "chunks", "index"))
             pulse.start(announce=False)
             warm = build(
-                spec.request, spec.caps, spec.policy, self._clock, kept=self._kept, progress=pulse.progress
+                spec.request,
+                spec.caps,
+                spec.policy,
+                self._clock,
+                kept=self._kept,
+                lasting=True,
+                progress=pulse.progress,
             )
         except Exception:  # noqa: BLE001 - whatever it is, the worker meets it again and reports it
             self._kept = None
