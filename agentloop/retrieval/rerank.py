@@ -23,6 +23,8 @@ STEM = 0.6
 FOLDER = 0.1
 COVERAGE = 0.1
 DEFINITION = 0.8
+SYMBOL_QUESTION = 2.0
+"""How many times more a definition counts where the question is nothing but a name."""
 EXACT = 0.3
 FRAME = 1.0
 LINKED = 0.15
@@ -82,7 +84,8 @@ class Reranker:
         units: dict[int, list[int]] = {}
         for number in sorted(pool):
             units.setdefault(self._unit(number), []).append(number)
-        local = self._local(found, pool)
+        defined = DEFINITION * (1.0 + SYMBOL_QUESTION * question.symbol_like)
+        local = self._local(found, pool, defined)
         for members in units.values():
             members.sort(key=lambda n: (-local[n], n))
         sums = {unit: self._coherent(members, found.lexical) for unit, members in units.items()}
@@ -94,7 +97,7 @@ class Reranker:
         penalties: dict[int, float] = {}
         for unit, members in units.items():
             file = self._corpus.files[self._chunks[members[0]].file]
-            score = base[unit] + COVERAGE * covered.get(unit, 0.0) + self._bonus(members, found)
+            score = base[unit] + COVERAGE * covered.get(unit, 0.0) + self._bonus(members, found, defined)
             if file.kind is not FileKind.RECORDS:
                 folder, _, name = file.path.rpartition("/")
                 score += STEM * self._named(name.partition(".")[0], query)
@@ -139,12 +142,12 @@ class Reranker:
         file = self._chunks[number].file
         return -1 - number if self._corpus.files[file].kind is FileKind.RECORDS else file
 
-    def _local(self, found: Found, pool: Sequence[int]) -> dict[int, float]:
+    def _local(self, found: Found, pool: Sequence[int], defined: float) -> dict[int, float]:
         """How good a chunk is inside its file."""
         highest = max(found.lexical.values(), default=0.0) or 1.0
         return {
             n: found.lexical.get(n, 0.0) / highest
-            + DEFINITION * found.definitions.get(n, 0.0)
+            + defined * found.definitions.get(n, 0.0)
             + EXACT * found.exact.get(n, 0.0)
             + FRAME * found.framed.get(n, 0.0)
             + LINKED * (n in found.linked)
@@ -155,10 +158,10 @@ class Reranker:
         scores = sorted((lexical.get(n, 0.0) for n in members), reverse=True)
         return sum(score * COHERENCE**place for place, score in enumerate(scores[:COHERENT_CHUNKS]))
 
-    def _bonus(self, members: Sequence[int], found: Found) -> float:
+    def _bonus(self, members: Sequence[int], found: Found, defined: float) -> float:
         """What the best chunk of a unit has besides words."""
         return (
-            DEFINITION * max(found.definitions.get(n, 0.0) for n in members)
+            defined * max(found.definitions.get(n, 0.0) for n in members)
             + EXACT * max(found.exact.get(n, 0.0) for n in members)
             + FRAME * max(found.framed.get(n, 0.0) for n in members)
             + LINKED * any(n in found.linked for n in members)
