@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -90,6 +91,7 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
         StoreError, BackendUnavailable: see `app.running`. OSError: see `listening`.
     """
     _allow_many_connections()
+    os.umask(0o077)  # all that the broker and its workers write is private
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

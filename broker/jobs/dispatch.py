@@ -125,14 +125,19 @@ class Dispatcher:
 
     # --- claiming -----------------------------------------------------------------------------------
 
-    def _free(self) -> bool:
-        return len(self._flights) < max(backend.capacity for backend in self._backends.values())
+    def _full(self) -> list[str]:
+        """The backends that have no room for another run."""
+        used: dict[str, int] = {}
+        for flight in self._flights.values():
+            used[flight.job.backend] = used.get(flight.job.backend, 0) + 1
+        return [name for name, backend in self._backends.items() if used.get(name, 0) >= backend.capacity]
 
     async def _claim_forever(self) -> None:
         while not self._draining:
             self._wake.clear()
             try:
-                job = await self._claim() if self._free() else None
+                full = self._full()
+                job = await self._claim(full) if len(full) < len(self._backends) else None
             except BrokerError as exc:
                 log.warning("claim refused by the store", extra={"code": exc.code})
                 await asyncio.sleep(STORE_RETRY_SECONDS)
@@ -142,7 +147,7 @@ class Dispatcher:
                 continue
             self._launch(job)
 
-    async def _claim(self) -> Job | None:
+    async def _claim(self, full: Sequence[str]) -> Job | None:
         running: dict[str, int] = {}
         for flight in self._flights.values():
             running[flight.job.namespace] = running.get(flight.job.namespace, 0) + 1
@@ -152,7 +157,7 @@ class Dispatcher:
             return job.move(State.DISPATCHING, now, attempt=job.attempt + 1, token=new_id("run")[4:].lower())
 
         return await self._store.claim_next(
-            lambda names: self._turns.choose(names, running), step, tuple(self._held)
+            lambda names: self._turns.choose(names, running), step, tuple(self._held), full
         )
 
     def _launch(self, job: Job, *, adopted: bool = False) -> None:

@@ -32,6 +32,7 @@ class Flight:
     run: Run
     backend: Backend
     restart: int = 0  # how often the backend itself began the run anew
+    started: bool = False  # its backend says that it runs
     expired: bool = False
     silent: bool = False
     watched: asyncio.Task[None] | None = None
@@ -58,6 +59,7 @@ class Follower:
             async for update in flight.backend.watch(flight.run):
                 last = update
                 flight.restart = max(flight.restart, update.restart)
+                flight.started = update.state is RunState.RUNNING
                 if not update.state.final:
                     await self._note(flight, update)
         finally:
@@ -103,9 +105,11 @@ class Follower:
 
         facts = {"node": update.node, "restart": update.restart} if update.node else {}
         with contextlib.suppress(BrokerError):
-            await self._store.change(
+            after = await self._store.change(
                 flight.job.job_id, step, event=str(update.state), data={**facts, "reason": update.reason}
             )
+            if after.cancel_requested:  # asked before the backend had the run
+                await flight.backend.cancel(flight.run)
 
     async def _look(self, flight: Flight) -> None:
         """Stage events and heartbeats into the store; the deadline and silence stop the run."""
@@ -119,7 +123,7 @@ class Follower:
                 label, began = flight.label, -1.0
                 observer = Observer(RunDir(flight.run.run_dir).attempt(label), self._clock)
             beat = await asyncio.to_thread(observer.heartbeat)
-            if beat is None and began < 0:
+            if beat is None and began < 0 and not flight.started:
                 continue  # it has not begun: a queue at the backend is no silence
             if began < 0:
                 began = self._clock.monotonic()

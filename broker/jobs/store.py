@@ -205,16 +205,22 @@ class Store:
         choose: Callable[[Sequence[str]], str | None],
         step: Callable[[Job], Job],
         held: Sequence[str] = (),
+        full: Sequence[str] = (),
     ) -> Job | None:
         """Take the next queued job: interactive ones first, of the namespace that `choose` picks.
 
         `step` moves it to dispatching; the claim and its new attempt number are committed together.
         Jobs in `held` wait for their back-off, which is counted on the monotonic clock, not stored.
+        Jobs of the backends in `full` wait for room there.
         """
 
         def work(db: Connection) -> Job | None:
             for priority in ("interactive", "background"):
-                values = {"priority": priority, "held": json.dumps(list(held))}
+                values = {
+                    "priority": priority,
+                    "held": json.dumps(list(held)),
+                    "full": json.dumps(list(full)),
+                }
                 names = [row[0] for row in db.execute(Q["queued_namespaces"], values)]
                 name = choose(sorted(names)) if names else None
                 if name is None:

@@ -32,6 +32,7 @@ class Bench:
     backend: ScriptedBackend
     bus: Bus
     folder: Path
+    clock: HeldClock
 
     async def put(self, namespace: str = "local", **changes: object) -> Job:
         file = self.folder / "input.txt"
@@ -71,7 +72,7 @@ async def bench(
         preparer = Preparer(settings, Authenticator(folder / "tokens.json", enabled=False))
         dispatcher = Dispatcher(store, {"local": scripted}, settings, clock, preparer, bus)
         store.listen(dispatcher.wake)
-        found = Bench(store, dispatcher, scripted, bus, folder)
+        found = Bench(store, dispatcher, scripted, bus, folder, clock)
         if start:
             await dispatcher.start()
         yield found
@@ -311,3 +312,99 @@ async def test_a_revoked_grant_or_root_stops_a_queued_job(tmp_path: Path) -> Non
         assert done.error is not None
         assert done.error["code"] == "INPUT_DISCOVERY_FAILED"
         assert b.backend.submitted == []
+
+
+async def test_a_cancel_before_the_backend_has_the_run_still_reaches_it(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def script(run: Run) -> AsyncIterator[RunUpdate]:
+        await go.wait()
+        yield RunUpdate(RunState.RUNNING)
+        await b.backend.cancelled[run.token].wait()
+        yield RunUpdate(RunState.CANCELLED)
+
+    async with bench(tmp_path, script) as b:
+        made = await b.put()
+        await b.ended(made.job_id, State.DISPATCHING)
+        await b.store.change(made.job_id, lambda j: j.evolve(cancel_requested=True))
+        go.set()
+        assert (await b.ended(made.job_id)).state is State.CANCELLED
+
+
+async def test_a_worker_that_never_beats_is_stopped_and_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.jobs.follow.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("broker.jobs.outcome.retry_delay", lambda failures: 0.0)
+
+    async def script(run: Run) -> AsyncIterator[RunUpdate]:
+        yield RunUpdate(RunState.RUNNING)
+        if run.label == "1":
+            await b.backend.cancelled[run.token].wait()
+            yield RunUpdate(RunState.CANCELLED)
+        else:
+            publish_pack(run)
+            yield RunUpdate(RunState.EXITED, exit_code=0)
+
+    async with bench(tmp_path, script) as b:
+        made = await b.put()
+        await b.ended(made.job_id, State.RUNNING)
+        for _ in range(200):  # the clock is held: time passes only here
+            b.clock.mono += 10
+            await asyncio.sleep(0.01)
+            found = await b.store.get(made.job_id)
+            assert found is not None
+            if found.state.terminal:
+                break
+        assert (found.state, found.attempt, found.failures) == (State.SUCCEEDED, 2, 1)
+
+
+async def test_a_full_backend_holds_its_own_jobs_only(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def hang(run: Run) -> AsyncIterator[RunUpdate]:
+        yield RunUpdate(RunState.RUNNING)
+        await go.wait()
+        publish_pack(run)
+        yield RunUpdate(RunState.EXITED, exit_code=0)
+
+    async with bench(tmp_path, hang, capacity=1) as b:
+        other = ScriptedBackend(succeed, name="other")
+        b.dispatcher._backends = {**b.dispatcher._backends, "other": other}
+        first, second = await b.put(), await b.put()
+        elsewhere = await b.put(backend="other")
+        assert (await b.ended(elsewhere.job_id)).state is State.SUCCEEDED
+        await b.ended(first.job_id, State.RUNNING)
+        found = await b.store.get(second.job_id)
+        assert found is not None
+        assert found.state is State.QUEUED
+        go.set()
+        assert (await b.ended(second.job_id)).state is State.SUCCEEDED
+
+
+async def test_a_job_of_a_backend_that_is_gone_fails_with_its_name(tmp_path: Path) -> None:
+    async with bench(tmp_path, succeed) as b:
+        done = await b.ended((await b.put(backend="slurm")).job_id)
+        assert done.state is State.FAILED
+        assert done.error is not None
+        assert done.error["code"] == "NO_BACKEND"
+        assert "slurm" in done.error["message"]
+
+
+@pytest.mark.req("A6")
+async def test_a_run_directory_without_room_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.jobs.outcome.retry_delay", lambda failures: 0.0)
+    real, left = Preparer.write, [2]
+
+    def full(self: Preparer, found: Job) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OSError(28, "No space left on device")
+        real(self, found)
+
+    monkeypatch.setattr(Preparer, "write", full)
+    async with bench(tmp_path, succeed) as b:
+        done = await b.ended((await b.put()).job_id)
+        assert (done.state, done.failures) == (State.SUCCEEDED, 2)

@@ -45,12 +45,14 @@ WHERE jobs > 0 AND EXISTS (
     SELECT 1 FROM jobs
     WHERE jobs.state = 'queued' AND jobs.priority = :priority AND jobs.namespace = live.namespace
         AND jobs.job_id NOT IN (SELECT value FROM json_each(:held))
+        AND jobs.backend NOT IN (SELECT value FROM json_each(:full))
 );
 
 -- name: next_queued
 SELECT * FROM jobs
 WHERE state = 'queued' AND priority = :priority AND namespace = :namespace
     AND job_id NOT IN (SELECT value FROM json_each(:held))
+    AND backend NOT IN (SELECT value FROM json_each(:full))
 ORDER BY seq LIMIT 1;
 
 -- name: list_jobs
