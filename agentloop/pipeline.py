@@ -50,7 +50,9 @@ class Environment:
     warm: Warm | None = None  # discovery, chunks and index of these inputs, made earlier
 
 
-@dataclass(frozen=True, slots=True)
+# no repr: at its end `asyncio.run` makes one of its task's result (through `signal.getsignal` and an enum),
+# and that of a whole corpus costs seconds
+@dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
     """A released pack, its local artifacts by file name, and what the stages made on the way."""
 
