@@ -14,9 +14,11 @@ from tests.fakes.endpoint import FakeEndpoint, Step
 
 
 async def post(url: str) -> tuple[int, Any, dict[str, str]]:
-    async with aiohttp.ClientSession() as client:
-        async with client.post(f"{url}/chat/completions", json={"model": "m"}) as reply:
-            return reply.status, json.loads(await reply.read()), dict(reply.headers)
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(f"{url}/chat/completions", json={"model": "m"}) as reply,
+    ):
+        return reply.status, json.loads(await reply.read()), dict(reply.headers)
 
 
 async def test_steps_are_played_in_order_and_requests_are_kept() -> None:
@@ -53,6 +55,9 @@ async def test_what_never_answers_gives_no_reply(step: Step) -> None:
 
 
 async def test_a_long_reply_has_its_length() -> None:
-    async with FakeEndpoint([fake.streams(b"x" * 1000, 50)]).serving() as server:
-        async with aiohttp.ClientSession() as client, client.post(f"{server.url}/x", json={}) as reply:
-            assert len(await reply.read()) == 50_000
+    async with (
+        FakeEndpoint([fake.streams(b"x" * 1000, 50)]).serving() as server,
+        aiohttp.ClientSession() as client,
+        client.post(f"{server.url}/x", json={}) as reply,
+    ):
+        assert len(await reply.read()) == 50_000
