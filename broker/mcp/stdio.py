@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from broker.mcp.greeting import Greeting
+from broker.mcp.tools import MOST_WAIT
 
 if TYPE_CHECKING:
     from broker.config import Settings
@@ -52,10 +53,45 @@ def send(sink: int, text: str) -> None:
         data = data[os.write(sink, data) :]
 
 
+class Pending:
+    """Requests that have had no answer. The SDK drops them when its input ends; a client that closed its end
+    and still reads (`agentloop mcp < requests`) is owed them."""
+
+    def __init__(self) -> None:
+        self._open: set[str | int] = set()
+        self._changed = asyncio.Event()
+
+    def came(self, line: str) -> None:
+        """Note a line of the client: a request begins, a cancelled one gets no answer."""
+        try:
+            message = json.loads(line)
+            method, number = message.get("method"), message.get("id")
+            if isinstance(method, str) and isinstance(number, str | int):
+                self._open.add(number)
+            elif method == "notifications/cancelled":
+                self.went(message["params"]["requestId"])
+        except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+            return  # not in form: the SDK answers it, or doesn't
+
+    def went(self, number: Any) -> None:
+        """Note an answer."""
+        self._open.discard(number)
+        self._changed.set()
+
+    async def none_left(self) -> None:
+        """Wait until all have their answer, for as long as a call may take."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MOST_WAIT + 5):
+                while self._open:
+                    self._changed.clear()
+                    await self._changed.wait()
+
+
 class Input:
     """Lines for the SDK: what was greeted first, then what a thread reads. Ends when the client closes."""
 
-    def __init__(self, greeted: list[str], source: BinaryIO) -> None:
+    def __init__(self, greeted: list[str], source: BinaryIO, pending: Pending) -> None:
+        self._pending = pending
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         for line in greeted:
             self._lines.put_nowait(line)
@@ -72,32 +108,33 @@ class Input:
     async def __aiter__(self) -> AsyncIterator[str]:
         """The lines."""
         while (line := await self._lines.get()) is not None:
+            self._pending.came(line)
             yield line
+        await self._pending.none_left()
 
 
 class Output:
     """Messages of the SDK to the wire, but for its answers to what was greeted already."""
 
-    def __init__(self, sink: int, answered: set[str | int], gone: Callable[[], object]) -> None:
+    def __init__(
+        self, sink: int, answered: set[str | int], pending: Pending, gone: Callable[[], object]
+    ) -> None:
         self._sink = sink
+        self._pending = pending
         self._answered = answered
         self._gone = gone
 
     async def write(self, text: str) -> None:
         """Send one message, or drop it."""
-        if self._answered and self._repeats(text):
-            return
+        message = json.loads(text)
+        number = None if "method" in message else message.get("id")
         try:
-            await asyncio.to_thread(send, self._sink, text.rstrip("\n"))
+            if number not in self._answered:
+                await asyncio.to_thread(send, self._sink, text.rstrip("\n"))
         except BrokenPipeError:
             self._gone()
-
-    def _repeats(self, text: str) -> bool:
-        message = json.loads(text)
-        if "method" in message or message.get("id") not in self._answered:
-            return False
-        self._answered.discard(message["id"])
-        return True
+        self._answered.discard(number)
+        self._pending.went(number)
 
     async def flush(self) -> None:
         """Nothing is held back."""
@@ -184,6 +221,7 @@ async def _serve(
             if settings is not None:
                 broker = await stack.enter_async_context(LocalBroker(settings))
             server = make_server(port_of, days * DAY_MS or None)
-            wire: Any = Input(lines, source), Output(sink, answered, task.cancel)
+            pending = Pending()
+            wire: Any = Input(lines, source, pending), Output(sink, answered, pending, task.cancel)
             async with stdio_server(*wire) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())

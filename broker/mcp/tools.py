@@ -127,7 +127,8 @@ SPECS: tuple[Spec, ...] = (
     Spec(
         "read_evidence",
         "The source lines behind one evidence item of a pack, as they are now (`stale` when the file "
-        "changed), when a claim alone is not enough. Policy may withhold them.",
+        "changed), when a claim alone is not enough. Only of jobs that were asked with "
+        "constraints.confidentiality `evidence_only`, where policy allows it.",
         arguments=("job_id", "evidence_id", "ref", "context_lines"),
         model="EvidenceText",
         output=("path", "line_start", "line_end", "stale", "text"),
