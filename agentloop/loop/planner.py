@@ -25,7 +25,7 @@ MAX_PARTS = 2  # searches for quoted strings, paths and identifiers of the quest
 EXPANDED = 5  # passages of the first search that may be expanded
 BRIDGED = 1  # passages of an expansion that may be expanded in turn
 BARREN = 2  # expansions in a row without a new passage end the search
-MAX_NEW_NAMES = 20  # in one expansion; measured in docs/decisions.md
+MAX_NEW_NAMES = 20  # in one expansion; measured in docs/models.md
 
 
 @dataclass(frozen=True, slots=True)
