@@ -114,7 +114,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     )
     warm = env.warm if env.warm is not None and env.warm.corpus is corpus else None
     chunks = (
-        warm.chunks
+        list(warm.chunks)  # retrieval may add windows of a huge log to it
         if warm is not None
         else await job.stage(
             Stage.CHUNKING, 0.2, lambda: primary(corpus, chunk_corpus(corpus, ledger, env.caps))

@@ -11,11 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agentloop.retrieval.chunkmap import ChunkMap
-from agentloop.types import Chunk, Corpus, SourceFile
+from agentloop.types import Chunk, ChunkType, Corpus, SourceFile
 
 BLOCK = 4 << 20
 MAX_PLACES = 5_000
 """Places of one literal that are looked at; a literal found more often says little."""
+
+MAX_GROWN = 64
+"""Windows made of one literal's places in the gaps of huge logs."""
+WINDOW_LINES = 4
+WINDOW_BYTES = 2_000
 
 
 @dataclass(slots=True)
@@ -24,6 +29,7 @@ class Found:
 
     literal: str
     places: int = 0
+    grown: int = 0  # windows made for places in a gap
     chunks: dict[int, int] = field(default_factory=dict)
     whole: dict[int, int] = field(default_factory=dict)
 
@@ -39,7 +45,7 @@ def scan(corpus: Corpus, chunks: Sequence[Chunk], where: ChunkMap, literals: Seq
         for base, data in blocks(file, max((len(n) for n in needles), default=1)):
             for needle, one in zip(needles, found, strict=True):
                 if one.places < MAX_PLACES:
-                    _scan_block(where, file.index, base, data, needle, one)
+                    _scan_block(where, file, base, data, needle, one)
     return found
 
 
@@ -58,11 +64,14 @@ def _word_byte(code: int) -> bool:
     return code == 95 or 48 <= code <= 57 or 65 <= code <= 90 or 97 <= code <= 122 or code >= 128
 
 
-def _scan_block(where: ChunkMap, file: int, base: int, data: bytes, needle: bytes, one: Found) -> None:
+def _scan_block(where: ChunkMap, file: SourceFile, base: int, data: bytes, needle: bytes, one: Found) -> None:
     at = data.find(needle)
     while at >= 0 and one.places < MAX_PLACES:
         end = at + len(needle)
-        chunk = where.at_byte(file, base + at)
+        chunk = where.at_byte(file.index, base + at)
+        if chunk is None and one.grown < MAX_GROWN:
+            one.grown += 1
+            chunk = where.grow(window(where, file, base + at))
         if chunk is not None:
             one.places += 1
             one.chunks[chunk] = one.chunks.get(chunk, 0) + 1
@@ -71,6 +80,42 @@ def _scan_block(where: ChunkMap, file: int, base: int, data: bytes, needle: byte
             if not (before or after):
                 one.whole[chunk] = one.whole.get(chunk, 0) + 1
         at = data.find(needle, end)
+
+
+def window(where: ChunkMap, file: SourceFile, offset: int) -> Chunk:
+    """The lines around a byte in a gap of a huge log, as a chunk of their own."""
+    before = where.before(file.index, offset)
+    known = None if before is None else where.chunk(before)
+    floor = max(0 if known is None else known.byte_end, offset - WINDOW_BYTES)
+    head = file.content.read(floor, offset)
+    start = floor
+    for at in _newlines_back(head):
+        start = floor + at + 1
+    tail = file.content.read(offset, min(file.content.size, offset + WINDOW_BYTES))
+    end = offset + len(tail)
+    at = -1
+    for _ in range(WINDOW_LINES):
+        at = tail.find(b"\n", at + 1)
+        if at < 0:
+            break
+        end = offset + at + 1
+    counted, line = (0, 1) if known is None else (known.byte_start, known.line_start)
+    while counted < start:
+        block = file.content.read(counted, min(start, counted + BLOCK))
+        line += block.count(b"\n")
+        counted += len(block)
+    last = line + file.content.read(start, end - 1).count(b"\n")
+    return Chunk(file.index, start, end, line, last, ChunkType.LOG)
+
+
+def _newlines_back(head: bytes) -> Iterator[int]:
+    """The newlines before a place, nearest first, as many as a window has lines above it."""
+    at = len(head)
+    for _ in range(WINDOW_LINES):
+        at = head.rfind(b"\n", 0, at)
+        if at < 0:
+            return
+        yield at
 
 
 def _scan_derived(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from agentloop.retrieval.fusion import fuse, ranks
 from agentloop.retrieval.question import Question
 from agentloop.retrieval.rerank import Found, Reranker, term_set
 from agentloop.retrieval.terms import Query, build
-from agentloop.types import Chunk, ChunkType, Corpus, FileKind
+from agentloop.types import Chunk, ChunkType, Corpus, FileKind, Memory
 
 POOL = 400
 """Chunks that BM25 gives to the reranker."""
@@ -28,7 +29,10 @@ RERANKED = 600
 """Chunks that are reranked: the best of all strategies by reciprocal rank."""
 WEIGHTS = FieldWeights(body=1.0, name=1.0, path=2.0)
 MAX_LITERALS = 12
+GROWN = 0.5
+"""A window found in a gap of a huge log counts for this, plus its literals' share, of the best BM25."""
 MAX_TRACES = 100
+_NUMBERED = re.compile(r"(?<![\w.])(?=\w*\d)\w[\w.:-]{2,60}\w")
 _SAMPLES = 24  # chunks looked at for the corpus' languages
 _SAMPLE_CHARS = 400
 
@@ -72,6 +76,7 @@ class Retriever:
         self.terms = lru_cache(maxsize=8192)(lambda number: term_set(self.text(number)))
         self._reranker = Reranker(corpus, chunks, self.terms)
         self.languages = _languages(corpus, chunks)
+        self._gaps = any(not isinstance(file.content, Memory) for file in corpus.files)
 
     def retrieve(
         self, question: Question, strategies: Sequence[Strategy], trace: str = "", failing: Sequence[str] = ()
@@ -92,6 +97,10 @@ class Retriever:
             hits = self.index.search(query.terms, POOL, WEIGHTS)
             found.lexical = {hit.chunk: hit.score for hit in hits}
             lists["bm25"] = [hit.chunk for hit in hits]
+        best = max(found.lexical.values(), default=1.0)
+        for number, share in found.exact.items():
+            if self.where.grown(number):  # the index has never seen it: what it holds is in no indexed chunk
+                found.lexical[number] = best * (GROWN + share)
         lists["ripgrep"] = _best(found.exact)
         linked = Linked()
         names = tuple(dict.fromkeys([*question.names, *failing]))
@@ -114,6 +123,8 @@ class Retriever:
     def _exact(self, question: Question, failing: Sequence[str]) -> tuple[dict[int, float], Counter[int]]:
         """Share of the question's literals that a chunk holds, rarer ones more; and mentions by file."""
         literals = [*question.quoted, *question.identifiers, *[path for path, _ in question.paths], *failing]
+        if self._gaps:
+            literals += _NUMBERED.findall(question.text)  # ids, codes, times: the index may lack them
         literals = [literal for literal in dict.fromkeys(literals) if len(literal) >= 2][:MAX_LITERALS]
         scores: dict[int, float] = {}
         mentions: Counter[int] = Counter()
