@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -81,7 +82,8 @@ async def test_a_connection_that_says_nothing_is_closed_and_a_speaking_one_is_no
         assert with_reset[0] == b"" or isinstance(with_reset[0], ConnectionError)
     speaker.write(ask)
     async with asyncio.timeout(10):
-        while not (await speaking.readline()).startswith(b"HTTP/1.1 200"):
-            pass
+        await speaking.readuntil(b"HTTP/1.1 200")
     for one in (writer, half, speaker):
         one.close()
+        with contextlib.suppress(ConnectionError):
+            await one.wait_closed()
