@@ -20,7 +20,7 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.index import words
 from agentloop.index.groups import MOST_GROUPS, grouped, regrouped
 from agentloop.index.language import stemmer
-from agentloop.types import Chunk, Corpus, Hit, SourceFile
+from agentloop.types import Chunk, Corpus, FileKind, Hit, SourceFile
 
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
 FIELDS = ("body", "name", "path")
@@ -269,7 +269,7 @@ def _documents(corpus: Corpus, chunks: Sequence[Chunk]) -> Iterator[tantivy.Docu
         if extra:
             document.add_text("body", extra)
         if not data.isascii():
-            further = foreign.of(text, data)
+            further = foreign.of(text, data, file.kind is not FileKind.DATA)
             if further:
                 document.add_text("body", further)
         if chunk.name:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import filterfalse
 
 MAX_TERM = 100
 """Longer runs of letters and digits (hex dumps, base64) are no terms, on both sides."""
@@ -33,7 +34,8 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]+"
 )
-_HIGH_BYTE = re.compile(rb"[\xe0-\xf4]")
+# bytes that only those scripts, or what NFKC turns into them, hold; E2 80..83 is punctuation and currency
+_HIGH_BYTE = re.compile(rb"[\xe0\xe1\xe3-\xf4]|\xe2[\x84-\xbf]")
 
 
 def camel_words(data: bytes) -> list[bytes]:
@@ -115,22 +117,26 @@ class ForeignTerms:
     def __init__(self) -> None:
         self._plain: dict[str, str] = {}
 
-    def of(self, text: str, data: bytes) -> str:
-        """Additional index text for a text that is not ASCII; `data` is the text as UTF-8."""
+    def of(self, text: str, data: bytes, unaccented: bool = True) -> str:
+        """Additional index text for a text that is not ASCII; `data` is the text as UTF-8.
+
+        `unaccented=False` leaves out words without their accents (data files: catalogues of translations).
+        """
         extra: list[str] = []
         if _HIGH_BYTE.search(data):  # no unspaced script lies below U+0800
             for run in _UNSPACED.findall(unicodedata.normalize("NFKC", text)):
                 extra += pairs(run)
+        if not unaccented:
+            return " ".join(extra)
         plain = self._plain
-        for token in dict.fromkeys(text.split()):
-            if not token.isascii():
-                known = plain.get(token)
-                if known is None:
-                    if len(plain) > _MAX_CACHE:
-                        plain.clear()
-                    known = plain[token] = _plain_form(token)
-                if known:
-                    extra.append(known)
+        for token in dict.fromkeys(filterfalse(str.isascii, text.split())):
+            known = plain.get(token)
+            if known is None:
+                if len(plain) > _MAX_CACHE:
+                    plain.clear()
+                known = plain[token] = _plain_form(token)
+            if known:
+                extra.append(known)
         return " ".join(extra)
 
 
@@ -139,7 +145,8 @@ def _plain_form(token: str) -> str:
     if len(token) > MAX_TERM:
         return ""
     folded = fold(unicodedata.normalize("NFKC", token))
-    return "" if _WORDS.findall(folded) == _WORDS.findall(token) else folded
+    same = folded == token or _WORDS.findall(folded) == _WORDS.findall(token)
+    return "" if same else folded
 
 
 def is_unspaced(word: str) -> bool:
