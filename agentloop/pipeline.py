@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from agentloop.budget import Ledger
+from agentloop.cache import Cache, NoCache
 from agentloop.chunking import chunk_corpus
 from agentloop.clock import Clock, SystemClock
 from agentloop.compress import build_pack
@@ -18,6 +19,7 @@ from agentloop.loop import ChatModel, LoopResult, explore
 from agentloop.pack import Pack
 from agentloop.request import CompressRequest, Mode, TaskType
 from agentloop.retrieval import RetrievalSession, newest
+from agentloop.retrieval.semantic import Embedder, Semantics, TextReranker
 from agentloop.sources import discover
 from agentloop.tasks.evidence import task_evidence
 from agentloop.tasks.model import TaskEvidence
@@ -48,6 +50,9 @@ class Environment:
     stdin: BinaryIO | None = None
     job_id: str | None = None
     warm: Warm | None = None  # discovery, chunks and index of these inputs, made earlier
+    embedder: Embedder | None = None  # None: the strategy `embeddings` is not available
+    reranker: TextReranker | None = None  # None: the rules alone rank
+    cache: Cache = field(default_factory=NoCache)  # of vectors and of a reranker's scores
 
 
 # no repr: at its end `asyncio.run` makes one of its task's result (through `signal.getsignal` and an enum),
@@ -128,7 +133,14 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
             Stage.INDEXING,
             0.3,
             lambda: RetrievalSession(
-                corpus, chunks, request, ledger, env.caps, parser, None if warm is None else warm.index
+                corpus,
+                chunks,
+                request,
+                ledger,
+                env.caps,
+                parser,
+                None if warm is None else warm.index,
+                Semantics(env.embedder, env.reranker, env.cache, env.policy, job.deadline),
             ),
         )
         await job.stage(Stage.RETRIEVAL, 0.5, session.first_pass)

@@ -70,8 +70,15 @@ def open_model(
         yield _recorded(ReplayModel(Path(name.removeprefix(REPLAY))), record)
         return
     profile = resolve(name, places)
+    if profile.kind != "chat":
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            f"The model profile {name} is of kind {profile.kind}; it can't answer.",
+            Stage.REQUEST,
+            {"field": "execution_profile.model_profile"},
+        )
     if not profile.gguf:
-        yield _recorded(_endpoint(profile, places, _key(profile, places)), record)
+        yield _recorded(_endpoint(profile, places, api_key(profile, places)), record)
         return
     from agentloop.loop.local_server import serve
 
@@ -105,7 +112,12 @@ def _endpoint(profile: Profile, places: ModelPlaces, key: str) -> EndpointModel:
     )
 
 
-def _key(profile: Profile, places: ModelPlaces) -> str:
+def api_key(profile: Profile, places: ModelPlaces) -> str:
+    """The key of a profile, from the environment or its file; empty where it names neither.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, the file can't be read.
+    """
     value = (places.environ or {}).get(profile.api_key_env, "") if profile.api_key_env else ""
     if value or not profile.api_key_file:
         return value

@@ -47,7 +47,7 @@ class EndpointModel:
         self, profile: Profile, api_key: str = "", *, wire: str = "", remember: Remember | None = None
     ) -> None:
         self._profile = profile
-        self._key = api_key or "none"
+        self._key = api_key
         self._wire = profile.wire if profile.wire != "auto" else wire
         self._remember = remember
         self._served = profile.served_model
@@ -125,36 +125,50 @@ class EndpointModel:
         self._served = served
 
     async def _raw(self, body: Mapping[str, Any], timeout: float) -> bytes:  # noqa: ASYNC109
-        import openai
-
         profile = self._profile
-        http = _capped_client(openai, profile.max_reply_bytes, timeout, profile.connect_seconds)
-        client = openai.AsyncOpenAI(
-            base_url=profile.endpoint, api_key=self._key, max_retries=0, timeout=timeout, http_client=http
-        )
-        try:
-            async with client:
-                reply = await client.chat.completions.with_raw_response.create(
-                    model=profile.model,
-                    temperature=profile.temperature,
-                    max_tokens=profile.max_output_tokens,
-                    **body,
-                )
-                return bytes(reply.content)
-        except openai.APIStatusError as error:
-            raise _status_error(error.status_code, error.response.headers, error.body) from None
-        except openai.APITimeoutError:
-            raise ModelError("the endpoint did not answer in time", retryable=True) from None
-        except openai.APIConnectionError as error:
-            if isinstance(error.__cause__, ReplyRefused):
-                raise ModelError(str(error.__cause__)) from None
-            raise ModelError(
-                "the endpoint can't be reached, or closed the connection", retryable=True
-            ) from None
-        except ReplyRefused as error:
-            raise ModelError(str(error)) from None
-        except openai.OpenAIError:
-            raise ModelError("the endpoint's reply has no form that is known", retryable=True) from None
+        bounds = {"temperature": profile.temperature, "max_tokens": profile.max_output_tokens}
+        whole = {"model": profile.model, **bounds, **body}
+        return await post(profile, self._key, "/chat/completions", whole, timeout)
+
+
+async def post(
+    profile: Profile,
+    api_key: str,
+    path: str,
+    body: Mapping[str, Any],
+    timeout: float,  # noqa: ASYNC109
+) -> bytes:
+    """One POST below the profile's endpoint, no retry. Gives the reply's body, at most `max_reply_bytes`.
+
+    Raises:
+        ModelError: there is no reply; the message holds no body text.
+    """
+    import openai
+
+    http = _capped_client(openai, profile.max_reply_bytes, timeout, profile.connect_seconds)
+    client = openai.AsyncOpenAI(
+        base_url=profile.endpoint,
+        api_key=api_key or "none",
+        max_retries=0,
+        timeout=timeout,
+        http_client=http,
+    )
+    try:
+        async with client:
+            reply = await client.post(path, cast_to=_response_type(openai), body=dict(body))
+            return bytes(reply.content)
+    except openai.APIStatusError as error:
+        raise _status_error(error.status_code, error.response.headers, error.body) from None
+    except openai.APITimeoutError:
+        raise ModelError("the endpoint did not answer in time", retryable=True) from None
+    except openai.APIConnectionError as error:
+        if isinstance(error.__cause__, ReplyRefused):
+            raise ModelError(str(error.__cause__)) from None
+        raise ModelError("the endpoint can't be reached, or closed the connection", retryable=True) from None
+    except ReplyRefused as error:
+        raise ModelError(str(error)) from None
+    except openai.OpenAIError:
+        raise ModelError("the endpoint's reply has no form that is known", retryable=True) from None
 
 
 def _is_object(text: str) -> bool:
@@ -184,13 +198,19 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-def _capped_client(openai: Any, most: int, timeout: float, connect: float) -> Any:
-    """An HTTP client that stops reading a body after `most` bytes.
+def _transport(openai: Any) -> Any:
+    """The HTTP library that this `openai` was built on: httpx, or its successor."""
+    return importlib.import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
 
-    The HTTP library is the one that this `openai` was built on: httpx, or its successor.
-    """
-    base = openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
-    http = importlib.import_module(base)
+
+def _response_type(openai: Any) -> Any:
+    """The class that asks the client for a reply as it came."""
+    return _transport(openai).Response
+
+
+def _capped_client(openai: Any, most: int, timeout: float, connect: float) -> Any:
+    """An HTTP client that stops reading a body after `most` bytes."""
+    http = _transport(openai)
 
     class Capped(http.AsyncByteStream):  # type: ignore[misc,name-defined]
         def __init__(self, inner: Any) -> None:

@@ -16,6 +16,7 @@ from agentloop.loop.messages import Window
 SHIPPED = "profiles_shipped"
 PROMPT_MARGIN = 64  # tokens of a chat template around a prompt
 Wire = Literal["auto", "native", "json"]
+Kind = Literal["chat", "embeddings", "rerank"]
 
 
 class Prices(BaseModel):
@@ -34,6 +35,8 @@ class Profile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
+    kind: Kind = "chat"
+    """What the endpoint does: answers, gives vectors of texts, or scores texts against a query."""
     endpoint: str = ""
     """Base URL, such as `http://127.0.0.1:8080/v1`."""
     gguf: str = ""
@@ -62,6 +65,24 @@ class Profile(BaseModel):
     prices: Prices | None = None
     extra: dict[str, Any] = {}
     """Further members of the request's body, as they are."""
+    dimensions: Annotated[int, Field(ge=0, le=65_536)] = 0
+    """Embeddings: the length of a vector. Needed, as it is part of what vectors are kept under."""
+    model_version: str = ""
+    """Embeddings and rerankers: names the weights, in the keys of what is kept."""
+    query_prefix: str = ""
+    """Embeddings: put before a question, as `query: ` for the e5 models."""
+    passage_prefix: str = ""
+    """Embeddings: put before a text, as `passage: ` for the e5 models."""
+    max_input_chars: Annotated[int, Field(ge=100)] = 2000
+    """Embeddings and rerankers: what is sent of a text. e5 reads 512 tokens."""
+    batch: Annotated[int, Field(ge=1, le=2048)] = 32
+    """Embeddings: texts of one request."""
+    candidates: Annotated[int, Field(ge=0, le=2000)] = 0
+    """How many of the best candidates are embedded (0: 200) or scored (0: 40)."""
+    embed_all: bool = False
+    """Embeddings: every chunk instead, for endpoints on a GPU."""
+    total_seconds: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    """Embeddings and rerankers: all calls of one request."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Profile:
@@ -69,6 +90,10 @@ class Profile(BaseModel):
             raise ValueError("give either `endpoint` or `gguf`")
         if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
             raise ValueError("`endpoint` is an http:// or https:// URL")
+        if self.kind != "chat" and not self.endpoint:
+            raise ValueError(f"kind {self.kind} needs an `endpoint`")
+        if self.kind == "embeddings" and not self.dimensions:
+            raise ValueError("kind embeddings needs `dimensions`, the length of a vector")
         if self.max_output_tokens + PROMPT_MARGIN >= self.context_tokens:
             raise ValueError("`max_output_tokens` leaves no room for a prompt in `context_tokens`")
         return self

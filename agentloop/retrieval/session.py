@@ -19,6 +19,7 @@ from agentloop.retrieval.focus import span_of, symbol_for
 from agentloop.retrieval.merge import CODE_WEIGHT, SEARCH_WEIGHT, Searched, add, merge, trusts
 from agentloop.retrieval.near import near_hits
 from agentloop.retrieval.retriever import Retrieved, Retriever
+from agentloop.retrieval.semantic import Meaning, Semantics
 from agentloop.types import Candidate, Chunk, Corpus, FileKind, Passage, Ranking, ReadResult, SearchResult
 
 TOP = 8
@@ -41,8 +42,12 @@ class RetrievalSession:
         caps: Caps,
         parser: SymbolParser,
         index: LexicalIndex | None = None,
+        semantics: Semantics | None = None,
     ) -> None:
         """Build the index, unless one over these very chunks is given.
+
+        Args:
+            semantics: the operator's models for the lane `embeddings` and for reranking.
 
         Raises:
             AgentloopError: INDEX_BUILD_FAILED.
@@ -53,6 +58,9 @@ class RetrievalSession:
         self._ledger = ledger
         self._parser = parser
         self.retriever = Retriever(corpus, chunks, parser, ledger, index)
+        self._meaning = Meaning(
+            semantics or Semantics(), corpus, chunks, self.retriever.text, self.retriever.terms, ledger
+        )
         self._conversation = Conversation(corpus, chunks)
         self._first: Retrieved | None = None
         self._searches: list[Retrieved] = []
@@ -61,7 +69,7 @@ class RetrievalSession:
     def first_pass(self) -> None:
         """Run the request's strategies on its question."""
         request, params = self._request, self._request.task_params
-        missing = [Strategy.EMBEDDINGS]
+        missing = [] if self._meaning.embeds else [Strategy.EMBEDDINGS]
         if request.task_type is not TaskType.DEBUG:  # there recent changes weigh the suspects
             missing.append(Strategy.GIT_DIFF_HISTORY)
         for strategy in missing:
@@ -75,6 +83,8 @@ class RetrievalSession:
         self._first = self.retriever.retrieve(
             asked, request.strategies, params.stack_trace or "", params.failing_tests
         )
+        if Strategy.EMBEDDINGS in request.strategies:
+            self._first = self._meaning.widened(self._first, request.question)
 
     def search(self, query: str) -> SearchResult:
         """The top passages for a query; near hits, named as such, where nothing matches as asked."""
@@ -117,7 +127,7 @@ class RetrievalSession:
             self.first_pass()
         first = self._first
         assert first is not None  # noqa: S101 - first_pass has set it
-        scored = self._fused(first)
+        scored = self._meaning.reranked(self._fused(first), self._request.question)
         kept, spent = self._within_budget([n for n, _ in scored[:MAX_CANDIDATES]])
         by_rank = first.ranks
         scores = dict(scored)
