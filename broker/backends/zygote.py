@@ -200,8 +200,11 @@ def main(max_hosts: int) -> None:
     """Import what workers need, then serve."""
     import importlib
 
+    from agentloop.packcache import code_version
+
     for name in PRELOAD:
         importlib.import_module(name)
+    code_version()  # read once, for all workers
     gc.collect()
     gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
     Zygote(max_hosts).run()
