@@ -149,6 +149,14 @@ Stemmer = Callable[[Sequence[str]], list[str]]
 """Stems of lower-case words without spaces, in order."""
 
 
+_AGENT = 8
+
+
+def _agentless(stem: str) -> str:
+    """English stems keep the agent's `-or` (detector, connector, executor, processor); code needs it off."""
+    return stem[:-2] if len(stem) >= _AGENT and stem.endswith(("tor", "sor")) else stem
+
+
 @lru_cache(maxsize=32)
 def stemmer(language: str) -> Stemmer:
     """The Snowball stemmer of a language: tantivy's where it has one, else snowballstemmer's.
@@ -161,6 +169,8 @@ def stemmer(language: str) -> Stemmer:
             .filter(tantivy.Filter.stemmer(language))
             .build()
         )
+        if language == "english":
+            return lambda found: [_agentless(stem) for stem in analyzer.analyze(" ".join(found))]
         return lambda found: analyzer.analyze(" ".join(found))
     import snowballstemmer  # Polish, Czech and more; pure Python, so only where tantivy has none
 
