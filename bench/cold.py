@@ -1,8 +1,8 @@
 """A cold `agentloop compress` on a whole source tree, against the floor of reading, hashing and indexing it.
 
-    python bench/cold.py TREE [--question TEXT] [--runs 3] [--json FILE]
+    python bench/cold.py [TREE] [--question TEXT] [--runs 3] [--json FILE]
 
-TREE is a folder or a `.tar.gz`; the figures of docs/benchmarks.md are for the sdist of Django 5.1.4
+TREE is a folder or a `.tar.gz`, by default Python's own library; the figures of docs/benchmarks.md are for the sdist of Django 5.1.4
 (`pip download django==5.1.4 --no-deps --no-binary :all:`). Each run starts fresh processes with the cache
 off: first the floor (read every file, sha256, plain tantivy over windows of its text), then `single_shot`,
 then `agentic` with the built-in planner. On a busy machine compare processor seconds. Wanted: single shot
@@ -17,6 +17,7 @@ import os
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import time
@@ -99,7 +100,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tree", type=Path, metavar="TREE")
+    stdlib = Path(sysconfig.get_path("stdlib"))
+    parser.add_argument("tree", type=Path, metavar="TREE", nargs="?", default=stdlib)
     parser.add_argument("--question", default=QUESTION)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=Path)
