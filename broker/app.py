@@ -26,6 +26,7 @@ from broker.jobs.database import Database, StoreError, opened
 from broker.jobs.dispatch import Dispatcher
 from broker.jobs.prepare import Preparer
 from broker.jobs.store import Store
+from broker.oauth import verifier_of
 from broker.service import Parts, Service
 
 log = logging.getLogger("broker")
@@ -101,7 +102,8 @@ async def running(settings: Settings, clock: Clock | None = None) -> AsyncIterat
     clock = clock or SystemClock()
     home = settings.home_path
     with home_lock(home):
-        auth = Authenticator(home / "tokens.json", enabled=settings.auth == "token")
+        issuer = verifier_of(settings)
+        auth = Authenticator(home / "tokens.json", enabled=settings.auth == "token", issuer=issuer)
         if auth.enabled:
             local_token(home)
         async with (

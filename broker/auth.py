@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from agentloop.rundir import publish
 from broker.errors import BrokerCode, BrokerError
@@ -24,6 +24,8 @@ from broker.errors import BrokerCode, BrokerError
 TOKEN_FORM = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
 NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 LOCAL_NAMESPACE = "local"
+JWT_PREFIX = "jwt."  # of the names of callers with an issuer's access token
+JWT_FORM = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
 class Role(StrEnum):
@@ -86,12 +88,21 @@ def unauthenticated() -> BrokerError:
     return BrokerError(BrokerCode.UNAUTHENTICATED, "This needs a valid bearer token.")
 
 
+class Verifier(Protocol):
+    """Resolves the access tokens of an OAuth issuer."""
+
+    def principal(self, token: str) -> Principal:
+        """The caller; UNAUTHENTICATED when anything is wrong."""
+        ...
+
+
 @dataclass(slots=True)
 class Authenticator:
     """Resolves tokens. With `enabled` False everybody is `LOCAL`."""
 
     file: Path
     enabled: bool = True
+    issuer: Verifier | None = None
     _grants: tuple[Grant, ...] = ()
     _seen: tuple[int, int, int] = field(default=(0, 0, 0))
 
@@ -118,6 +129,8 @@ class Authenticator:
         if len(headers) != 1:
             raise unauthenticated()
         scheme, _, token = headers[0].partition(" ")
+        if self.issuer is not None and scheme.lower() == "bearer" and JWT_FORM.fullmatch(token):
+            return self.issuer.principal(token)
         if scheme.lower() != "bearer" or not TOKEN_FORM.fullmatch(token):
             raise unauthenticated()
         return self.resolve(token)
@@ -141,6 +154,8 @@ class Authenticator:
         """Whether a principal that submitted a job still has a token for its namespace."""
         if not self.enabled:
             return True
+        if self.issuer is not None and name.startswith(JWT_PREFIX):
+            return True  # what the issuer grants it withdraws by letting tokens expire
         return any(
             grant.principal.name == name and grant.principal.namespace == namespace
             for grant in self._current()

@@ -94,6 +94,15 @@ class Settings:
     allowed_origins: tuple[str, ...] = _setting(
         "BROKER_ALLOWED_ORIGINS", "origins besides our own that a browser may call from", ()
     )
+    oauth_issuer: str = _setting(
+        "BROKER_OAUTH_ISSUER", "issuer whose access tokens (JWT) are accepted too; empty: none", ""
+    )
+    oauth_resource: str = _setting(
+        "BROKER_OAUTH_RESOURCE", "URL of /mcp as clients use it: the audience that tokens must have", ""
+    )
+    oauth_jwks_file: str = _setting(
+        "BROKER_OAUTH_JWKS_FILE", "file with the issuer's public keys (JWK set)", ""
+    )
     follow_hard_links: bool = _setting(
         "BROKER_FOLLOW_HARD_LINKS", "whether files with several hard links are read", False
     )
@@ -294,6 +303,8 @@ def load(
 
 
 def _checked(settings: Settings) -> Settings:
+    from broker import oauth
+
     host, _ = settings.host_port
     if settings.auth not in {"token", "none"}:
         raise SettingsError("BROKER_AUTH is `token` or `none`")
@@ -305,6 +316,8 @@ def _checked(settings: Settings) -> Settings:
         raise SettingsError("AGENTLOOP_CACHE is `on` or `off`")
     if settings.backend not in {"local", "slurm"}:
         raise SettingsError("BROKER_BACKEND is `local` or `slurm`")
+    if wrong := oauth.check_settings(settings):
+        raise SettingsError(wrong)
     if settings.max_attempts < 1:
         raise SettingsError("BROKER_MAX_ATTEMPTS is at least 1")
     return settings

@@ -45,6 +45,8 @@ class Guards:
     origins: frozenset[str]
     max_body_bytes: int
     silent: set[Any]
+    challenge: str = "Bearer"  # the WWW-Authenticate header of a 401
+    open_paths: frozenset[str] = frozenset()  # beside `OPEN_PATHS`
 
 
 GUARDS = web.AppKey("guards", Guards)
@@ -126,11 +128,14 @@ async def _handled(request: web.Request, handler: Handler) -> web.StreamResponse
     guards = request.app[GUARDS]
     try:
         check_host(request, guards)
-        if request.path not in OPEN_PATHS:
+        if request.path not in OPEN_PATHS | guards.open_paths:
             request[CALLER] = guards.auth.principal(request.headers.getall("Authorization", []))
         return await handler(request)
     except (BrokerError, AgentloopError) as exc:
-        return error_response(exc)
+        refusal = error_response(exc)
+        if "WWW-Authenticate" in refusal.headers:
+            refusal.headers["WWW-Authenticate"] = guards.challenge
+        return refusal
     except web.HTTPException as exc:
         return _from_aiohttp(exc)
     except (ConnectionResetError, asyncio.CancelledError):

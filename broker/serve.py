@@ -17,6 +17,7 @@ from broker.config import Settings
 from broker.http import make_app
 from broker.http_guard import Guards
 from broker.mcp import http_bridge as mcp
+from broker.oauth import verifier_of
 
 FIRST_REQUEST_SECONDS = 20.0  # a connection that has sent no whole request head by then is closed
 BACKLOG = 1024
@@ -56,12 +57,16 @@ async def listening(found: Running, settings: Settings) -> AsyncIterator[str]:
         OSError: the address can't be listened on.
     """
     host, port = settings.host_port
+    issuer = verifier_of(settings)
+    metadata = {} if issuer is None else mcp.metadata_paths(issuer)
     guards = Guards(
         auth=found.auth,
         hosts=frozenset(name.lower() for name in settings.allowed_hosts),
         origins=frozenset(settings.allowed_origins),
         max_body_bytes=settings.max_body_bytes,
         silent=set(),
+        challenge="Bearer" if issuer is None else issuer.challenge,
+        open_paths=frozenset(metadata),
     )
     app = make_app(found.service, guards)
     mcp.mount(
@@ -70,6 +75,8 @@ async def listening(found: Running, settings: Settings) -> AsyncIterator[str]:
         max_body_bytes=settings.max_body_bytes,
         retention_days=settings.retention_days,
     )
+    for path, value in metadata.items():
+        app.router.add_get(path, mcp.constant(value))
     runner = web.AppRunner(app)
     await runner.setup()
     assert runner.server is not None  # noqa: S101 - setup() made it

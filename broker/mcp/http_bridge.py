@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from broker.auth import Principal
 from broker.http_guard import CALLER
+from broker.oauth import METADATA_PATH, JwtVerifier
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -189,3 +191,18 @@ def sdk_user(caller: Principal) -> Any:
 
     name = f"{caller.namespace}/{caller.name}"
     return AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[], subject=caller.name))
+
+
+def metadata_paths(issuer: JwtVerifier) -> dict[str, dict[str, Any]]:
+    """Where RFC 9728 has clients look for this resource's metadata, and what they find."""
+    path = urlsplit(issuer.audience).path.rstrip("/")
+    return {METADATA_PATH: issuer.metadata, f"{METADATA_PATH}{path}": issuer.metadata}
+
+
+def constant(value: dict[str, Any]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """A handler that always answers the same JSON."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.json_response(value)
+
+    return handle

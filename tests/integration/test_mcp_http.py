@@ -190,3 +190,22 @@ async def test_the_broker_stops_with_open_streams(tmp_path: Path) -> None:
             assert process is not None
             process.terminate()
             assert await asyncio.to_thread(process.wait, 30) == 0
+
+
+async def test_oauth_clients_find_where_to_get_a_token(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text('{"keys": []}')
+    resource = "https://broker.example/mcp"
+    environ = {
+        "BROKER_OAUTH_ISSUER": "https://login.example",
+        "BROKER_OAUTH_RESOURCE": resource,
+        "BROKER_OAUTH_JWKS_FILE": str(keys),
+    }
+    with server(tmp_path / "oauth", **environ) as found:
+        status, headers, _ = await post(found.url, None, HELLO)
+        assert status == 401
+        assert "/.well-known/oauth-protected-resource/mcp" in headers["www-authenticate"]
+        path = "/.well-known/oauth-protected-resource/mcp"
+        async with aiohttp.ClientSession() as session, session.get(f"{found.url}{path}") as answer:
+            assert (await answer.json())["resource"] == resource
+        assert (await post(found.url, found.token, HELLO))[0] == 200
