@@ -29,13 +29,15 @@ def add_parser(commands: Subparsers) -> None:
         description="Check the installation. Exit status 4 when something needed does not work.",
     )
     parser.add_argument("--slurm", action="store_true", help="check the Slurm cluster of the settings too")
+    parser.add_argument("--broker", action="store_true", help="check the broker of the settings too")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each check."""
     failed = False
-    for check in [*checks(), *(_slurm() if args.slurm else ())]:
+    more = [*(_broker() if args.broker else ()), *(_slurm() if args.slurm else ())]
+    for check in [*checks(), *more]:
         mark = "ok  " if check.ok else ("none" if check.optional else "FAIL")
         print(f"{mark} {check.name}: {check.found}{'' if check.ok else ' -> ' + check.mend}")
         failed = failed or not (check.ok or check.optional)
@@ -53,6 +55,15 @@ def checks() -> Iterator[Check]:
             yield Check(name, False, f"{type(exc).__name__}: {exc}", mend, optional)
         else:
             yield Check(name, True, found, optional=optional)
+
+
+def _broker() -> Iterator[Check]:
+    """Roots, privacy, database, address, room."""
+    from broker.checks import findings
+    from broker.commands.settings import settings
+
+    for finding in findings(settings()):
+        yield Check(finding.name, finding.ok, finding.found, finding.mend)
 
 
 def _slurm() -> Iterator[Check]:
