@@ -32,7 +32,7 @@ _QUOTED = re.compile(
 _PATH = re.compile(
     r"(?<![\w:/.])((?:[\w.@+-]+[/\\])+[\w.@+-]+|[\w.@+-]+\.[A-Za-z]\w{0,7})(?::(\d+))?(?![\w/])"
 )
-PART = 0.4
+PART = 0.25
 """A part of a camelCase word of the question: found, but the whole word says more."""
 ASKING = 0.15
 """A word of asking (`how is X implemented`)."""

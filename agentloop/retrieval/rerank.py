@@ -16,14 +16,16 @@ from agentloop.retrieval.question import Question
 from agentloop.retrieval.terms import Query
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Trait
 
-COHERENCE = 0.45
+COHERENCE = 0.5
 """The n-th best chunk of a file counts COHERENCE^(n-1) of its score."""
 COHERENT_CHUNKS = 8
 STEM = 0.6
 FOLDER = 0.1
-COVERAGE = 0.1
+HEAD = 1.2
+"""The first chunk of a file of code, against its others: its docstring says what the file is about."""
+COVERAGE = 0.2
 DEFINITION = 0.8
-SYMBOL_QUESTION = 2.0
+SYMBOL_QUESTION = 1.0
 """How many times more a definition counts where the question is nothing but a name."""
 EXACT = 0.3
 FRAME = 1.0
@@ -81,14 +83,15 @@ class Reranker:
         self, found: Found, pool: Sequence[int], question: Question, query: Query
     ) -> list[tuple[int, float]]:
         """The chunks of a pool with their scores, best first, the best at most about 1; ties by chunk id."""
+        lexical = {n: score * self._head(n) for n, score in found.lexical.items()}
         units: dict[int, list[int]] = {}
         for number in sorted(pool):
             units.setdefault(self._unit(number), []).append(number)
         defined = DEFINITION * (1.0 + SYMBOL_QUESTION * question.symbol_like)
-        local = self._local(found, pool, defined)
+        local = self._local(found, lexical, pool, defined)
         for members in units.values():
             members.sort(key=lambda n: (-local[n], n))
-        sums = {unit: self._coherent(members, found.lexical) for unit, members in units.items()}
+        sums = {unit: self._coherent(members, lexical) for unit, members in units.items()}
         highest = max(sums.values(), default=0.0) or 1.0
         base = {unit: value / highest for unit, value in sums.items()}
         leaders = sorted(base, key=lambda unit: (-base[unit], unit))
@@ -142,11 +145,18 @@ class Reranker:
         file = self._chunks[number].file
         return -1 - number if self._corpus.files[file].kind is FileKind.RECORDS else file
 
-    def _local(self, found: Found, pool: Sequence[int], defined: float) -> dict[int, float]:
+    def _head(self, number: int) -> float:
+        chunk = self._chunks[number]
+        first = chunk.line_start == 1 and self._corpus.files[chunk.file].kind is FileKind.CODE
+        return HEAD if first else 1.0
+
+    def _local(
+        self, found: Found, lexical: Mapping[int, float], pool: Sequence[int], defined: float
+    ) -> dict[int, float]:
         """How good a chunk is inside its file."""
-        highest = max(found.lexical.values(), default=0.0) or 1.0
+        highest = max(lexical.values(), default=0.0) or 1.0
         return {
-            n: found.lexical.get(n, 0.0) / highest
+            n: lexical.get(n, 0.0) / highest
             + defined * found.definitions.get(n, 0.0)
             + EXACT * found.exact.get(n, 0.0)
             + FRAME * found.framed.get(n, 0.0)
