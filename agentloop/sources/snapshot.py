@@ -55,6 +55,8 @@ class Snapshot:
 def take(roots: Sequence[str], skip: frozenset[str], limit: int) -> Snapshot | None:
     """A snapshot of files and folders, no link followed; None above `limit` entries, or if one is unreadable.
 
+    Also None for a work tree whose git data lies elsewhere (`.git` is a file): its commits would go unseen.
+
     Args:
         roots: absolute paths.
         skip: absolute paths of folders that are not entered (ignored ones).
@@ -65,7 +67,9 @@ def take(roots: Sequence[str], skip: frozenset[str], limit: int) -> Snapshot | N
         for root in roots:
             status = os.lstat(root)
             entries[root] = identity(status)
-            if stat.S_ISDIR(status.st_mode) and not _walk(root, skip, entries, limit):
+            if stat.S_ISDIR(status.st_mode) and (
+                os.path.isfile(f"{root}/.git") or not _walk(root, skip, entries, limit)
+            ):
                 return None
     except OSError:
         return None
