@@ -2,11 +2,13 @@
 
     python bench/cold.py [TREE] [--question TEXT] [--runs 3] [--json FILE]
 
-TREE is a folder or a `.tar.gz`, by default Python's own library; the figures of docs/benchmarks.md are for the sdist of Django 5.1.4
-(`pip download django==5.1.4 --no-deps --no-binary :all:`). Each run starts fresh processes with the cache
-off: first the floor (read every file, sha256, plain tantivy over windows of its text), then `single_shot`,
-then `agentic` with the built-in planner. On a busy machine compare processor seconds. Wanted: single shot
-at most four times the floor, peak memory at most 600 MB, agentic at most 0.5 s more.
+TREE is a folder or a `.tar.gz`, by default Python's own library; the figures of docs/benchmarks.md are for
+the sdist of Django 5.1.4 (`pip download django==5.1.4 --no-deps --no-binary :all:`).
+
+Each run starts fresh processes with the cache off: first the floor (read every file, sha256, plain tantivy
+over windows of its text), then `single_shot`, then `agentic` with the built-in planner. On a busy machine
+compare processor seconds. Wanted: single shot at most four times the floor, peak memory at most 600 MB,
+agentic at most 0.5 s more.
 """
 
 from __future__ import annotations
