@@ -21,6 +21,8 @@ from agentloop.warm import Warm, build
 
 if TYPE_CHECKING:
     from agentloop.loop import ChatModel
+    from agentloop.loop.brains import ModelPlaces
+    from agentloop.retrieval.semantic import Embedder, TextReranker
 
 Execution = tuple[dict[str, Any], dict[str, bytes], dict[str, Any]]
 """The released pack, the local artifacts by file name, and the run's metadata."""
@@ -73,6 +75,8 @@ class JobSpec:
     model_profile: str = ""  # empty: the built-in planner
     home: str = ""  # where model profiles are looked up
     model_profiles_file: str = ""  # looked up first
+    embeddings_profile: str = ""  # empty: no strategy `embeddings`
+    rerank_profile: str = ""  # empty: the rules alone rank
 
     def to_json(self) -> dict[str, Any]:
         """`job_spec.json`."""
@@ -87,6 +91,8 @@ class JobSpec:
             "model_profile": self.model_profile,
             "home": self.home,
             "model_profiles_file": self.model_profiles_file,
+            "embeddings_profile": self.embeddings_profile,
+            "rerank_profile": self.rerank_profile,
         }
 
     @classmethod
@@ -115,6 +121,8 @@ class JobSpec:
                 model_profile=value["model_profile"],
                 home=value["home"],
                 model_profiles_file=value["model_profiles_file"],
+                embeddings_profile=value.get("embeddings_profile", ""),
+                rerank_profile=value.get("rerank_profile", ""),
             )
         except (KeyError, TypeError, ValueError, AgentloopError) as exc:
             raise RunDirError(f"job_spec.json or input_manifest.json is malformed: {exc}") from exc
@@ -155,6 +163,9 @@ class JobSpec:
                 progress=progress,
                 job_id=self.job_id,
                 warm=warm,
+                embedder=self._embedder(),
+                reranker=self._reranker(),
+                cache=self.cache(),
             )
             outcome = await run(self.request, env)
         manifest = build_manifest(outcome.corpus)
@@ -189,8 +200,9 @@ class JobSpec:
         if not self.cache_dir or not warm.keepable(self.policy):
             return ""
         corpus = packcache.corpus_id(warm.corpus)
+        models = packcache.models_part(self.model_profile, self.embeddings_profile, self.rerank_profile)
         packcache.remember_inputs(self.cache(), self.request, self.policy, self.caps, warm)
-        return packcache.pack_key(self.request, corpus, self.policy, self.caps, self.model_profile)
+        return packcache.pack_key(self.request, corpus, self.policy, self.caps, models)
 
     @contextlib.contextmanager
     def _model(self) -> Iterator[ChatModel | None]:
@@ -202,12 +214,30 @@ class JobSpec:
         if not self.model_profile:
             yield None
             return
-        from agentloop.loop.brains import ModelPlaces, open_model
+        from agentloop.loop.brains import open_model
 
-        # A worker's environment is scrubbed: keys come from the profile's `api_key_file`.
-        places = ModelPlaces.under(Path(self.home), self.model_profiles_file)
-        with open_model(self.model_profile, places) as model:
+        with open_model(self.model_profile, self._places()) as model:
             yield model
+
+    def _places(self) -> ModelPlaces:
+        """Where profiles lie. A worker's environment is scrubbed: keys come from their `api_key_file`."""
+        from agentloop.loop.brains import ModelPlaces
+
+        return ModelPlaces.under(Path(self.home), self.model_profiles_file)
+
+    def _embedder(self) -> Embedder | None:
+        if not self.embeddings_profile:
+            return None
+        from agentloop.loop.semantic import open_embedder
+
+        return open_embedder(self.embeddings_profile, self._places())
+
+    def _reranker(self) -> TextReranker | None:
+        if not self.rerank_profile:
+            return None
+        from agentloop.loop.semantic import open_reranker
+
+        return open_reranker(self.rerank_profile, self._places())
 
 
 def _from_cache(found: packcache.Stored, job_id: str, clock: Clock, began: float) -> Execution:

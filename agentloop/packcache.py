@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +34,15 @@ from agentloop.sources.uri import absolute_path
 from agentloop.types import Corpus
 from agentloop.warm import ENTRIES_PER_FILE, Warm, skipped
 
-NOT_KEPT = frozenset({WarningCode.MODEL_UNAVAILABLE, WarningCode.CHUNKING_DEGRADED})
+NOT_KEPT = frozenset(
+    {
+        WarningCode.MODEL_UNAVAILABLE,
+        WarningCode.CHUNKING_DEGRADED,
+        WarningCode.STRATEGY_UNAVAILABLE,
+        WarningCode.RERANK_FAILED,
+    }
+)
+_FIXED_COMMIT = re.compile(r"(HEAD[~^0-9]*|[0-9a-f]{40})?")  # what a corpus' own commit decides
 _HASTY_STOPS = frozenset({"deadline", "timeout", "time"})
 
 
@@ -64,8 +73,18 @@ def corpus_id(corpus: Corpus) -> str:
     return value_hash([inputs, left_out, list(corpus.notes)])
 
 
+def models_part(model: str, embeddings: str, rerank: str) -> str:
+    """The models that shape a pack, as `pack_key` takes them: the loop's alone where there is no other."""
+    return "|".join((model or "builtin", embeddings, rerank)) if embeddings or rerank else model
+
+
 def pack_key(request: CompressRequest, corpus: str, policy: Policy, caps: Caps, model: str) -> str:
-    """`evidence_pack:v1:…` for a request over a corpus (`corpus_id`)."""
+    """`evidence_pack:v1:…` for a request over a corpus (`corpus_id`); empty: it may not be cached.
+
+    A `changed_since` that names a branch or tag may mean another commit tomorrow, with the same content.
+    """
+    if not _FIXED_COMMIT.fullmatch(request.task_params.changed_since or ""):
+        return ""
     space, version = policy.namespace, code_version()
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "execution_profile", "input_refs"})
     asked["constraints"].pop("max_runtime_seconds")
@@ -150,7 +169,7 @@ def look_up(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps, 
     if found is None or value["racy"] or snapshot_digest(found.without(value["skip"])) != value["snapshot"]:
         return "miss"
     key = pack_key(request, value["corpus"], policy, caps, model)
-    return "hit" if cache.get(key) is not None else "partial"
+    return "hit" if key and cache.get(key) is not None else "partial"
 
 
 def affinity(request: CompressRequest, policy: Policy, caps: Caps) -> str:

@@ -135,6 +135,12 @@ class Settings:
     model_profile_cpu: str = _setting("BROKER_MODEL_PROFILE_CPU", "model of cpu-rag-indexing", "")
     model_profile_p40: str = _setting("BROKER_MODEL_PROFILE_P40", "model of p40-rag-compression", "")
     model_profile_a100: str = _setting("BROKER_MODEL_PROFILE_A100", "model of a100-reasoning", "")
+    embeddings_profile: str = _setting(
+        "BROKER_EMBEDDINGS_PROFILE", "profile of kind `embeddings` for the strategy of that name", ""
+    )
+    rerank_profile: str = _setting(
+        "BROKER_RERANK_PROFILE", "profile of kind `rerank`; empty: the rules alone rank", ""
+    )
     model_profiles_file: str = _setting(
         "BROKER_MODEL_PROFILES_FILE", "TOML file that defines the model profiles", ""
     )

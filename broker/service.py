@@ -330,7 +330,10 @@ class Service:
             return views.CacheLookup(status="bypass")
         settings = self._settings
         cache = FileCache(settings.home_path / "cache", settings.cache_max_mb << 20)
-        policy, model = settings.policy(caller.namespace), make_plan(request, settings).model_profile
+        policy = settings.policy(caller.namespace)
+        model = packcache.models_part(
+            make_plan(request, settings).model_profile, settings.embeddings_profile, settings.rerank_profile
+        )
         found = await asyncio.to_thread(
             packcache.look_up, cache, allowed.request, policy, settings.caps(), model
         )

@@ -7,6 +7,7 @@ anybody counts with it: as many vectors or scores as texts, of the right length,
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -175,6 +176,7 @@ def _ask(
     pauses: Sequence[float],
 ) -> dict[str, Any]:
     """One request with its retries, all within `timeout` seconds."""
+    importlib.import_module("openai")  # a second that must not count as the endpoint's
     try:
         return asyncio.run(_asked(profile, key, path, {"model": profile.model, **body}, timeout, pauses))
     except ModelError as error:

@@ -18,6 +18,7 @@ from broker.commands.settings import model_places, settings
 if TYPE_CHECKING:
     from agentloop.errors import Stage
     from agentloop.pipeline import Outcome
+    from broker.config import Settings
 
 KEPT_PACKS = 200
 """Packs whose local artifacts stay on disk; the oldest go first."""
@@ -43,6 +44,8 @@ def compress_environment(
         progress=progress or no_progress,
         stdin=sys.stdin.buffer,
     )
+    if found.embeddings_profile or found.rerank_profile:
+        env = _with_meaning(env, found)
     if model is None and record is None:
         yield env
         return
@@ -50,6 +53,23 @@ def compress_environment(
 
     with open_model(model, model_places(found), Path(record) if record else None) as chat:
         yield replace(env, model=chat)
+
+
+def _with_meaning(env: Environment, found: Settings) -> Environment:
+    """The environment with the models for embeddings and reranking that the settings name."""
+    from agentloop.cache import FileCache, NoCache
+    from agentloop.loop.semantic import open_embedder, open_reranker
+
+    places = model_places(found)
+    cache = (
+        FileCache(found.home_path / "cache", found.cache_max_mb << 20) if found.cache == "on" else NoCache()
+    )
+    return replace(
+        env,
+        embedder=open_embedder(found.embeddings_profile, places) if found.embeddings_profile else None,
+        reranker=open_reranker(found.rerank_profile, places) if found.rerank_profile else None,
+        cache=cache,
+    )
 
 
 def keep_artifacts(outcome: Outcome, directory: str | None) -> None:

@@ -72,6 +72,8 @@ class Preparer:
             model_profile=plan.model_profile,
             home=str(settings.home_path),
             model_profiles_file=settings.model_profiles_file,
+            embeddings_profile=settings.embeddings_profile,
+            rerank_profile=settings.rerank_profile,
         )
         run_dir = self.run_dir(job)
         run_dir.create(
