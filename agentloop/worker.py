@@ -23,7 +23,7 @@ from typing import IO, Any
 from agentloop import __version__
 from agentloop.clock import Clock, SystemClock
 from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.jobspec import NOTHING, JobSpec, Kept
+from agentloop.jobspec import NOTHING, Execution, JobSpec, Kept
 from agentloop.rundir import Attempt, RunDir, RunDirError, to_bytes
 
 HEARTBEAT_SECONDS = 2.0
@@ -146,7 +146,7 @@ def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None, kept: K
     pulse.start()
     began = clock.monotonic()
     try:
-        released, artifacts, metadata = asyncio.run(spec.execute(clock, pulse.progress, kept))
+        released, artifacts, metadata = _executed(spec, clock, pulse, kept)
         status = EXIT_RESULT
     except Exception as exc:  # noqa: BLE001 - the process boundary: whatever fails becomes error.json
         if not isinstance(exc, AgentloopError):
@@ -179,6 +179,17 @@ def _newer(label: str, fenced: str) -> bool:
     attempt, _, restart = label.partition(".")
     counts, _, known = fenced.partition(".")
     return attempt == counts and int(restart) > int(known or 0)
+
+
+def _executed(spec: JobSpec, clock: Clock, pulse: Pulse, kept: Kept) -> Execution:
+    """Run the job. The loop's task returns nothing: `asyncio.run` makes a repr of what it returns."""
+    made: list[Execution] = []
+
+    async def work() -> None:
+        made.append(await spec.execute(clock, pulse.progress, kept))
+
+    asyncio.run(work())
+    return made[0]
 
 
 def main(argv: list[str]) -> int:
