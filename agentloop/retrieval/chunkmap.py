@@ -62,9 +62,9 @@ class ChunkMap:
         return number
 
     def at_line(self, file: int, line: int) -> int | None:
-        """The last chunk of a file that starts at or before a line."""
+        """The chunk that holds a line, the last if several do; None beyond the file's end."""
         span = self.of_file(file)
-        if not span:
+        if not span or line > self._chunks[span[-1]].line_end:
             return None
         at = bisect_right(span, line, key=lambda n: self._chunks[n].line_start) - 1
         return span[at] if at >= 0 else None

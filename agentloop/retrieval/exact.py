@@ -37,7 +37,7 @@ class Found:
 def scan(corpus: Corpus, chunks: Sequence[Chunk], where: ChunkMap, literals: Sequence[str]) -> list[Found]:
     """Every literal in every file, case as written; in the literals' order."""
     found = [Found(literal) for literal in literals]
-    needles = [literal.encode("utf-8", "surrogateescape") for literal in literals]
+    needles = [literal.encode("utf-8", "surrogatepass") for literal in literals]
     for file in corpus.files:
         if file.derived is not None:
             _scan_derived(corpus, chunks, where, file, found)

@@ -46,6 +46,8 @@ def matches(
     Raises:
         RegexUnavailable: nothing could be matched; the message is for a warning.
     """
+    if "\0" in pattern or not pattern.isprintable():
+        raise RegexUnavailable("The regular expression of the question holds control characters; not used.")
     command = [
         _binary(), "--no-config", "--text", "--byte-offset", "--only-matching", "--no-filename",
         "--no-line-number", "--color=never", "--ignore-case" if ignore_case else "--case-sensitive",

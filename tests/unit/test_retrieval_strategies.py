@@ -139,3 +139,23 @@ def test_callers_are_found_one_step_away(tmp_path: Path) -> None:
     assert paths[0] == "lib.py"
     assert {"app.py", "rows.py"} <= set(paths)
     assert "tree_sitter" in ranking.strategies
+
+
+def test_a_frame_beyond_the_end_of_its_file_points_nowhere(tmp_path: Path) -> None:
+    write(tmp_path, {"shop/cart.py": "def total(cart):\n    return 0\n"})
+    _, chunks = corpus_of(tmp_path)
+    where = ChunkMap(chunks)
+    assert where.at_line(0, 2) == 0
+    assert where.at_line(0, 3) is None
+    with session_of(tmp_path, 'Why? File "/srv/shop/cart.py", line 400, in total') as session:
+        ranking = session.rank()
+    assert "stack_trace_path" not in ranking.strategies
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize("question", ['why "\ud800x"', "/\ud800x/", "/a\0b/", "`a\0b` here"])
+def test_searches_that_are_no_unicode_text_are_answered(tmp_path: Path, question: str) -> None:
+    write(tmp_path, {"a.md": "here is text\n"})
+    with session_of(tmp_path, "text") as session:
+        session.search(question)
+        assert len(session.rank().candidates) == 1
