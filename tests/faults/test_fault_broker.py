@@ -343,3 +343,35 @@ async def test_a_planted_secret_reaches_no_pack_log_or_database(tmp_path: Path) 
             assert secret.encode() not in file.read_bytes()
         for file in (broker.home / "cache").rglob("*"):
             assert not file.is_file() or secret.encode() not in file.read_bytes()
+
+
+def children(pid: int) -> list[int]:
+    """Child processes, from /proc."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+@pytest.mark.req("A4")
+@pytest.mark.req("F13")
+async def test_the_processes_behind_workers_may_die_and_are_replaced(tmp_path: Path) -> None:
+    with server(tmp_path, BROKER_WORKERS="1") as broker:
+        assert broker.process is not None
+        async with broker.client() as client:
+            first = (await client.submit(broker.request("header")))["job_id"]
+            await finished(client, first)
+            (zygote,) = children(broker.process.pid)
+            (host,) = children(zygote)
+            second = (await client.submit(broker.request("header colon")))["job_id"]
+            await until(lambda: _is(client, second, {"running", "succeeded"}))
+            _kill(host)
+            assert (await finished(client, second))["state"] == "succeeded"
+            third = (await client.submit(broker.request("back_off")))["job_id"]
+            await until(lambda: _is(client, third, {"running", "succeeded"}))
+            _kill(zygote)
+            assert (await finished(client, third))["state"] == "succeeded"
+            assert zygote not in children(broker.process.pid)
+        left = children(broker.process.pid)
+    for pid in [zygote, host, *left]:
+        assert not Path(f"/proc/{pid}").exists()
