@@ -128,6 +128,8 @@ _TAIL_BYTES = 256
 
 def _signature(data: bytes, start: int, end: int) -> str:
     """The definition's first line."""
-    line = data[start : min(end, start + 4 * SIGNATURE_CHARS)].split(b"\n", 1)[0].decode("utf-8", "replace")
+    newline = data.find(b"\n", start, min(end, start + 4 * SIGNATURE_CHARS))
+    stop = newline if newline >= 0 else min(end, start + 4 * SIGNATURE_CHARS)
+    line = data[start:stop].decode("utf-8", "replace")
     text = " ".join(line.split()).rstrip(" :{=")
     return text if len(text) <= SIGNATURE_CHARS else text[: SIGNATURE_CHARS - 1] + "…"

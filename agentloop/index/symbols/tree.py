@@ -174,11 +174,12 @@ def comment_above(data: bytes, start: int) -> str:
     while end > 0 and len(lines) < _COMMENT_LINES:
         at = data.rfind(b"\n", 0, end) + 1
         line = data[at:end]
-        text = line.strip()
-        if not _COMMENT_LINE.match(line) and not text.endswith((b"*/", b"-}", b"*)")):
+        if not _COMMENT_LINE.match(line) and not line.rstrip().endswith((b"*/", b"-}", b"*)")):
             break
         lines.append(line)
         end = at - 1
+    if not lines:
+        return ""
     return clean_doc(b"\n".join(reversed(lines)).decode("utf-8", "replace"))
 
 
