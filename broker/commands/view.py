@@ -6,10 +6,13 @@ from typing import Any, TextIO
 
 from agentloop.redact import neutralise
 
+INDENT = (0, 0, 0, 4)
+
 
 def show(pack: dict[str, Any], out: TextIO) -> None:
     """Print a released pack for a person. Text of inputs is neutralised and never taken as markup."""
     from rich.console import Console
+    from rich.padding import Padding
     from rich.text import Text
 
     console = Console(file=out, highlight=False, soft_wrap=False)
@@ -23,9 +26,9 @@ def show(pack: dict[str, Any], out: TextIO) -> None:
         if item.get("flags"):
             head.append("  " + " ".join(item["flags"]), style="red")
         console.print(head)
-        console.print(Text("    " + neutralise(item["claim"]).replace("\n", "\n    ")))
+        console.print(Padding(Text(neutralise(item["claim"])), INDENT, expand=False))
         if item.get("excerpt"):
-            console.print(Text(neutralise(item["excerpt"]), style="dim"))
+            console.print(Padding(Text(neutralise(item["excerpt"]), style="dim"), INDENT, expand=False))
         others = [place(ref) for ref in item["source_refs"][1:]]
         if others:
             console.print(Text("    also " + ", ".join(others), style="dim"))

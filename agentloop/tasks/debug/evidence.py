@@ -118,7 +118,7 @@ def reasons(suspect: Suspect, failed: int) -> list[str]:
     if suspect.reached_by:
         why.append(f"reached by {suspect.reached_by} of {failed} failing tests")
         passing = round(suspect.passing / max(suspect.failing / suspect.reached_by, 1e-9))
-        why.append("by no passing test" if not passing else f"by the like of {passing} passing tests")
+        why.append("by no passing test" if not passing else f"and by about {passing} that pass")
     if suspect.asserted:
         why.append("named in the assertion")
     return why or ["under a suspect path"]
