@@ -199,5 +199,7 @@ def score(
         values |= line_metrics(question, answer, budgets)
         values |= pack_metrics(answer)
         values |= effort(answer)
+        if not answer.packs:
+            values["tokens"] = float(sum(p.tokens for p in within_budget(answer.pieces, max(budgets))))
         table[question.qid] = values
     return table

