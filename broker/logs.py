@@ -29,6 +29,7 @@ class JsonLines(logging.Formatter):
 
 def set_up(level: str = "info") -> None:
     """Send the broker's records to stderr as JSON lines."""
+    logging.raiseExceptions = False  # a log that can't be written (disk full) is no reason for more of it
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger("broker")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,7 @@ from broker.release import screen
 
 MAX_WAIT_SECONDS = 60.0
 MAX_PAGE = 200
+LEAST_ROOM = 4 << 20  # bytes: a job's run directory takes about a tenth of it
 LOOKUP_LAYERS: dict[str, tuple[str, ...]] = {
     "hit": ("manifest", "evidence_pack"),
     "partial": ("manifest",),
@@ -368,13 +370,16 @@ class Service:
         )
 
     async def ready(self) -> views.Health:
-        """Whether jobs can be taken now: the store writes, the dispatcher claims."""
+        """Whether jobs can be taken now: the store answers, the dispatcher claims, the disk has room."""
         checks = {"dispatch": "draining" if self._dispatcher.draining else "ok"}
         try:
             await self._store.counts()
             checks["store"] = "ok"
         except BrokerError as exc:
             checks["store"] = str(exc.code)
+        room = await asyncio.to_thread(os.statvfs, self._settings.home)
+        full = room.f_bavail * room.f_frsize < LEAST_ROOM
+        checks["room"] = str(BrokerCode.STORAGE_FULL) if full else "ok"
         good = all(found == "ok" for found in checks.values())
         return views.Health(status="ok" if good else "unavailable", checks=checks)
 

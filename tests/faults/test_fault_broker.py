@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -375,3 +375,55 @@ async def test_the_processes_behind_workers_may_die_and_are_replaced(tmp_path: P
         left = children(broker.process.pid)
     for pid in [zygote, host, *left]:
         assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 12 MB; skipped where none can be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("needs the right to mount a tmpfs")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.req("A6")
+async def test_a_full_disk_refuses_submits_and_all_recovers_with_room(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    broker = Server(small_disk / "home", small_tree(tmp_path / "data"))
+    broker.start()
+    try:
+        async with broker.client() as client:
+            before = (await client.submit(broker.request("header")))["job_id"]
+            await finished(client, before)
+            fill(small_disk / "fill")
+            for number in range(5):
+                with pytest.raises(Refused) as refusal:
+                    await client.submit(broker.request(f"{number} " + "y" * 90_000))
+                assert (refusal.value.status, refusal.value.code) == (507, "STORAGE_FULL")
+                assert refusal.value.retry_after is not None
+            with pytest.raises(Refused):
+                await client.call("GET", "/readyz")
+            assert len((await client.list())["jobs"]) == 1
+            (small_disk / "fill").unlink()
+            after = (await client.submit(broker.request("back_off")))["job_id"]
+            assert (await finished(client, after))["state"] == "succeeded"
+            assert (await client.call("GET", "/readyz"))["status"] == "ok"
+        broker.kill(signal.SIGTERM)
+        sound(broker.home)
+    finally:
+        broker.stop()
+
+
+def fill(path: Path) -> None:
+    """Write until the disk is full."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 65_536)
