@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any, TextIO
 
 from agentloop.redact import neutralise
 
-INDENT = (0, 0, 0, 4)
+INDENT = "    "
 
 
 def show(pack: dict[str, Any], out: TextIO) -> None:
     """Print a released pack for a person. Text of inputs is neutralised and never taken as markup."""
     from rich.console import Console
-    from rich.padding import Padding
     from rich.text import Text
 
     console = Console(file=out, highlight=False, soft_wrap=False)
@@ -26,15 +26,23 @@ def show(pack: dict[str, Any], out: TextIO) -> None:
         if item.get("flags"):
             head.append("  " + " ".join(item["flags"]), style="red")
         console.print(head)
-        console.print(Padding(Text(neutralise(item["claim"])), INDENT, expand=False))
+        console.print(Text(indented(item["claim"], console.width)))
         if item.get("excerpt"):
-            console.print(Padding(Text(neutralise(item["excerpt"]), style="dim"), INDENT, expand=False))
+            console.print(Text(indented(item["excerpt"], console.width), style="dim"))
         others = [place(ref) for ref in item["source_refs"][1:]]
         if others:
             console.print(Text("    also " + ", ".join(others), style="dim"))
         for collapsed in item.get("collapsed", ()):
             console.print(Text(f"    and {collapsed['count']} duplicates", style="dim"))
     _footer(payload, console, Text)
+
+
+def indented(text: str, width: int) -> str:
+    """Text of an input, neutralised, wrapped and indented below its head line."""
+    lines = neutralise(text).split("\n")
+    return "\n".join(
+        fill(line, max(40, width - 1), initial_indent=INDENT, subsequent_indent=INDENT) for line in lines
+    )
 
 
 def place(ref: dict[str, Any]) -> str:
