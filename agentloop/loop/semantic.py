@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +23,9 @@ from agentloop.retrieval.semantic import SemanticError
 PAUSES = (0.25, 0.5)
 """Seconds before each retry; `Retry-After` makes one longer, up to MAX_PAUSE."""
 MAX_PAUSE = 5.0
+
+LARGEST = 1e30
+"""Beyond it neither logits nor vectors lie, and sums of squares would overflow."""
 
 
 class EndpointEmbedder:
@@ -226,6 +228,6 @@ def _placed(rows: Sequence[Any], member: str, count: int) -> dict[int, Any]:
 
 
 def _finite(value: Any) -> float:
-    if type(value) in {int, float} and math.isfinite(value):
+    if type(value) in {int, float} and -LARGEST <= value <= LARGEST:  # false for NaN
         return float(value)
     raise SemanticError("the endpoint gave something that is no finite number")

@@ -27,6 +27,10 @@ LISTED = 50
 """Places of the dense order that count as found by the lane."""
 COVERING = 5
 """The best lexical chunks that are asked how much of the question they hold."""
+FOREIGN = 0.5
+"""Where the words find less of the question than this share, a small corpus is embedded whole:"""
+SMALL = 3
+"""one of at most so many times as many chunks as candidates (600 by default)."""
 LEAST_LEXICAL = 0.1
 """The weight that the lexical order keeps where it holds no word of the question."""
 RERANK_SHARE = 0.5
@@ -161,8 +165,13 @@ class Meaning:
         embedder = self._with.embedder
         if embedder is None:
             return first
+        lexical = [n for n, _ in first.scored]
+        share = first.query.share(frozenset().union(*map(self._terms, lexical[:COVERING])))
+        most = embedder.candidates * (1 if share >= FOREIGN else SMALL)
+        every = len(self._chunks) <= most or not most
+        numbers = range(len(self._chunks)) if every else sorted(lexical[: embedder.candidates])
         try:
-            dense = self._dense(embedder, [n for n, _ in first.scored], asked)
+            dense = self._dense(embedder, numbers, asked) if numbers else []
         except SemanticError as error:
             self._ledger.warn(
                 WarningCode.STRATEGY_UNAVAILABLE,
@@ -172,9 +181,7 @@ class Meaning:
             return first
         if not dense:
             return first
-        lexical = [n for n, _ in first.scored]
         # where the words of the question are not found (another language), meaning decides
-        share = first.query.share(frozenset().union(*map(self._terms, lexical[:COVERING])))
         fused = fuse({"lexical": (max(LEAST_LEXICAL, share), lexical), LANE: (1.0, dense)})
         order = sorted(fused, key=lambda n: (-fused[n], n))
         return replace(
@@ -183,13 +190,8 @@ class Meaning:
             lists={**first.lists, LANE: dense[:LISTED]},
         )
 
-    def _dense(self, embedder: Embedder, lexical: Sequence[int], asked: str) -> list[int]:
+    def _dense(self, embedder: Embedder, numbers: Sequence[int], asked: str) -> list[int]:
         """Chunks by the cosine to the question, best first, ties by chunk id."""
-        most = embedder.candidates
-        every = not most or len(self._chunks) <= most
-        numbers = list(range(len(self._chunks))) if every else sorted(lexical[:most])
-        if not numbers:
-            return []
         ends = min(self._ledger.clock.monotonic() + embedder.seconds, self._with.deadline)
         [query] = self._call(embedder, [asked], ends, query=True)
         vectors = dict(self._vectors(embedder, numbers, ends))

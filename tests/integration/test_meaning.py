@@ -156,6 +156,7 @@ FAILURES: dict[str, tuple[Step, str]] = {
     "too few": (vectors(lambda rows: rows[1:]), "another number of vectors"),
     "wrong length": (vectors(each(lambda row: {"embedding": [1.0]})), "8 dimensions"),
     "NaN": (vectors(each(lambda row: {"embedding": [float("nan")] * DIMENSIONS})), "no finite number"),
+    "a huge number": (vectors(each(lambda row: {"embedding": [10**400] * DIMENSIONS})), "no finite number"),
     "text": (vectors(each(lambda row: {"embedding": ["1"] * DIMENSIONS})), "no finite number"),
     "a place twice": (vectors(each(lambda row: {"index": 0})), "which text"),
     "no rows": (vectors(lambda rows: {"a": 1}), "another number of vectors"),
