@@ -60,7 +60,12 @@ def inside(path: str, roots: Iterable[str], index: int) -> str:
             rest = _below(path, base)
             if rest is not None:
                 return _walk(real, rest, index)
-    raise refusal(index, "path_not_allowed", "lies outside the folders that this namespace may read (the operator sets them: BROKER_ALLOWED_ROOTS).")
+    raise refusal(
+        index,
+        "path_not_allowed",
+        "lies outside the folders that this namespace may read "
+        "(the operator sets them: BROKER_ALLOWED_ROOTS).",
+    )
 
 
 def _walk(root: str, rest: str, index: int) -> str:

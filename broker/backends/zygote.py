@@ -201,10 +201,12 @@ def main(max_hosts: int) -> None:
     import importlib
 
     from agentloop.packcache import code_version
+    from agentloop.tokens import count
 
     for name in PRELOAD:
         importlib.import_module(name)
     code_version()  # read once, for all workers
+    count("")  # so is the tokenizer: half a second that no worker spends
     gc.collect()
     gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
     Zygote(max_hosts).run()
