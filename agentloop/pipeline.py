@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from agentloop import tokens
 from agentloop.budget import Ledger
 from agentloop.cache import Cache, NoCache
 from agentloop.chunking import chunk_corpus
@@ -117,6 +118,8 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
         0.0,
         lambda: narrowed(_discovered(job), request, ledger),
     )
+    # loading the tokenizer takes half a second without the interpreter's lock: another core does it meanwhile
+    asyncio.get_running_loop().run_in_executor(None, tokens.load)
     warm = env.warm if env.warm is not None and env.warm.corpus is corpus else None
     chunks = (
         list(warm.chunks)  # retrieval may add windows of a huge log to it

@@ -91,12 +91,15 @@ class LexicalIndex:
         """Index groups anew, each as one segment: one thread, one commit."""
         groups = self._groups
         writer = self._index.writer(HEAP_BYTES, num_threads=1 if len(groups) > 1 else 0)
+        several = len(groups) > 1  # a single group is never replaced: its documents need no name of it
         for group in which:
-            writer.delete_documents_by_term("group", f"g{group}")
+            if several:
+                writer.delete_documents_by_term("group", f"g{group}")
             mine = chunks[groups.starts[group] : groups.starts[group + 1]]
             for key, document in zip(groups.keys(group), _documents(corpus, mine), strict=True):
                 document.add_unsigned("id", key)
-                document.add_text("group", f"g{group}")
+                if several:
+                    document.add_text("group", f"g{group}")
                 writer.add_document(document)
             writer.commit()
         writer.wait_merging_threads()
