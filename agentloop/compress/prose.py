@@ -36,7 +36,10 @@ def prose_claim(
         return None
     inside = [p for p in paragraphs if focus is None or _touches(region, p, focus)] or paragraphs
     scored = [(_best(region, p, question), p) for p in inside]
-    (score, sentence), paragraph = max(scored, key=lambda s: (s[0][0], -s[1][0]))
+    # where no word decides (the hit was found by meaning), text tells more than its heading
+    (score, sentence), paragraph = max(
+        scored, key=lambda s: (s[0][0], not _HEADING.match(region.lines[s[1][0]].text), -s[1][0])
+    )
     heading = chunk.name or heading_path(region, paragraph[0])
     text = sentence.text
     second = _second(region, paragraph, sentence, question, heading)

@@ -81,7 +81,9 @@ async def test_a_question_in_another_language_finds_its_answer(tmp_path: Path) -
         for mode in ("single_shot", "agentic"):
             outcome = await ask(tmp_path, POLISH, server.url, mode=mode)
             assert paths(outcome)[0] == "b.md"
-            assert outcome.released["payload"]["evidence"][0]["source_refs"][0]["path"] == "b.md"
+            best = outcome.released["payload"]["evidence"][0]
+            assert best["claim"] == "House: The boiler makes a banging noise at dawn."
+            assert best["source_refs"][0]["path"] == "b.md"
             assert "embeddings" in outcome.ranking.strategies
             assert not warned(outcome, "STRATEGY_UNAVAILABLE")
 
