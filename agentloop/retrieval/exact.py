@@ -44,7 +44,7 @@ def scan(corpus: Corpus, chunks: Sequence[Chunk], where: ChunkMap, literals: Seq
             continue
         for base, data in blocks(file, max((len(n) for n in needles), default=1)):
             for needle, one in zip(needles, found, strict=True):
-                if one.places < MAX_PLACES:
+                if one.places < MAX_PLACES and needle in data:
                     _scan_block(where, file, base, data, needle, one)
     return found
 

@@ -69,6 +69,7 @@ class Retriever:
         self._corpus = corpus
         self._chunks = chunks
         self.where = ChunkMap(chunks)
+        self._scanned: dict[str, exact.Found] = {}
         self.index = index or LexicalIndex(corpus, chunks)
         self.text = lru_cache(maxsize=4096)(lambda number: corpus.text(chunks[number]))
         self._paths = frames.PathIndex(corpus)
@@ -132,7 +133,11 @@ class Retriever:
             return self._by_regex(question.regex), mentions
         if not literals:
             return scores, mentions
-        for one in exact.scan(self._corpus, self._chunks, self.where, literals):
+        new = [literal for literal in literals if literal not in self._scanned]
+        if new:  # the loop's searches share most of their literals with the question
+            scanned = exact.scan(self._corpus, self._chunks, self.where, new)
+            self._scanned.update({one.literal: one for one in scanned})
+        for one in (self._scanned[literal] for literal in literals):
             weight = self.index.idf(max(1, len(one.chunks)))
             for number, count in one.chunks.items():
                 mentions[self._chunks[number].file] += count
