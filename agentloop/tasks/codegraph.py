@@ -1,32 +1,22 @@
-"""Who calls whom, by name, over the files that matter: built on demand, a file is parsed at most once.
-
-Names are resolved by themselves: a call of `total` may reach each definition of that name, and the
-weight of the call is shared among them. That is rough, and enough to tell which functions failing tests
-reach and passing tests don't.
-"""
+"""The definitions of a corpus's code, and how they hang together: built on demand, a file is parsed once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from agentloop.index.symbols import SymbolParser
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Symbol, Trait
 
 MAX_DEFINITIONS = 24  # a name with more definitions says nothing
-MAX_DEPTH = 8
-DECAY = 0.85  # of the weight with each call
-LEAST = 0.02  # reach below this weight is noise
-MENTION = 0.5  # weight of a name that is used but not called (a property, a callback, a class)
-_NAME = re.compile(r"[A-Za-z_]\w{2,80}")
-_WORD = re.compile(rb"[A-Za-z_]\w{2,80}")
+MAX_BASES = 16
+_NAME = re.compile(r"[A-Za-z_]\w{1,80}")
 CLASSES = frozenset({"class", "struct", "interface", "enum", "trait", "object"})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Function:
-    """A definition: its file and where it starts."""
+class Function(NamedTuple):
+    """A definition: its file and where it starts. A tuple: sets of them are what the analysis works on."""
 
     file: int
     byte_start: int
@@ -40,8 +30,12 @@ class CodeGraph:
         self._parser = parser
         self._files_of: dict[str, list[int]] = {}
         self._symbols: dict[int, tuple[Symbol, ...]] = {}
-        self._reach: dict[Function, dict[Function, float]] = {}
-        self._callees: dict[Function, tuple[tuple[Function, float], ...]] = {}
+        self._by_start: dict[Function, Symbol] = {}
+        self._around: dict[int, dict[int, Function]] = {}
+        self._holders: dict[int, set[Function]] = {}
+        self._by_name: dict[int, dict[str, list[Function]]] = {}
+        self._named: dict[str, list[Function]] = {}
+        self._mro: dict[Function, tuple[Function, ...]] = {}
         for chunk in chunks:
             file = corpus.files[chunk.file]
             if chunk.name and file.kind is FileKind.CODE and not file.traits & _LEFT_OUT:
@@ -54,11 +48,29 @@ class CodeGraph:
         """The definitions of a file in order of their start."""
         if file not in self._symbols:
             self._symbols[file] = self._parser.symbols(self._corpus.files[file])
+            self._index(file)
         return self._symbols[file]
+
+    def _index(self, file: int) -> None:
+        around: dict[int, Function] = {}
+        names = self._by_name.setdefault(file, {})
+        open_: list[Symbol] = []
+        for symbol in sorted(self._symbols[file], key=lambda s: (s.byte_start, -s.byte_end)):
+            while open_ and open_[-1].byte_end <= symbol.byte_start:
+                open_.pop()
+            if open_ and open_[-1].byte_start != symbol.byte_start:
+                around[symbol.byte_start] = Function(file, open_[-1].byte_start)
+            open_.append(symbol)
+            function = Function(file, symbol.byte_start)
+            self._by_start.setdefault(function, symbol)
+            names.setdefault(symbol.name, []).append(function)
+        self._around[file] = around
+        self._holders[file] = set(around.values())
 
     def symbol(self, function: Function) -> Symbol:
         """The definition that starts there."""
-        return next(s for s in self.symbols(function.file) if s.byte_start == function.byte_start)
+        self.symbols(function.file)
+        return self._by_start[function]
 
     def source(self, function: Function) -> SourceFile:
         """The file of a definition."""
@@ -69,12 +81,12 @@ class CodeGraph:
         bare = name.rpartition(".")[2]
         files = self._files_of.get(bare, [])
         if near is not None and near.index in files:
-            local = self._in(near.index, bare)
+            local = self.local(near.index, bare)
             if local:
                 return local
         if len(files) > MAX_DEFINITIONS:
             return []
-        found = [f for file in files for f in self._in(file, bare)]
+        found = [f for file in files for f in self.local(file, bare)]
         return found if len(found) <= MAX_DEFINITIONS else []
 
     def at_line(self, file: int, line: int) -> Function | None:
@@ -92,53 +104,69 @@ class CodeGraph:
         inside = [s for s in self.symbols(file) if s.byte_start <= offset < s.byte_end]
         return max(inside, key=lambda s: (s.byte_start, -s.byte_end), default=None)
 
-    def reach(self, start: Function) -> dict[Function, float]:
-        """Functions that `start` may call, directly or not, each with the weight of its best path."""
-        if start in self._reach:
-            return self._reach[start]
-        best: dict[Function, float] = {start: 1.0}
-        frontier = [start]
-        for _ in range(MAX_DEPTH):
-            grown: dict[Function, float] = {}
-            for caller in frontier:
-                for callee, weight in self.callees(caller):
-                    reached = best[caller] * weight * DECAY
-                    if reached > LEAST and reached > best.get(callee, 0.0):
-                        grown[callee] = max(reached, grown.get(callee, 0.0))
-            best.update(grown)
-            frontier = sorted(grown)
-        del best[start]
-        self._reach[start] = best
-        return best
+    def text(self, function: Function) -> str:
+        """The code of a definition."""
+        symbol = self.symbol(function)
+        return (
+            self.source(function).content.read(symbol.byte_start, symbol.byte_end).decode("utf-8", "replace")
+        )
 
-    def callees(self, function: Function) -> tuple[tuple[Function, float], ...]:
-        """Definitions whose names the body uses, each with its share of the weight."""
-        if function not in self._callees:
-            self._callees[function] = tuple(self._resolve(function))
-        return self._callees[function]
+    def enclosing(self, function: Function) -> Function | None:
+        """The innermost definition around another."""
+        self.symbols(function.file)
+        return self._around[function.file].get(function.byte_start)
 
-    def _resolve(self, function: Function) -> Iterable[tuple[Function, float]]:
-        symbol, file = self.symbol(function), self.source(function)
-        calls = self._parser.calls(file)
-        words = set(_WORD.findall(file.content.read(symbol.byte_start, symbol.byte_end)))
-        if symbol.kind in CLASSES:
-            for method in self.methods(function):
-                name = self.symbol(method).name
-                if name in _CONSTRUCTORS or name == symbol.name:
-                    yield method, 1.0
-                elif name.startswith("__"):  # operators: used without being named
-                    yield method, MENTION
-            bases = self.bases(function)
-            yield from ((base, 1.0) for base in bases)
-            return
-        for word in sorted(words):
-            name = word.decode()
-            targets = self.named(name, file)
-            if not targets:
-                continue
-            called = any(symbol.byte_start <= at < symbol.byte_end for at in calls.get(name, ()))
-            weight = (1.0 if called else MENTION) / len(targets)
-            yield from ((t, weight) for t in targets if t != function)
+    def inner(self, function: Function) -> bool:
+        """Whether other definitions stand directly inside one."""
+        self.symbols(function.file)
+        return function in self._holders[function.file]
+
+    def owner(self, function: Function) -> Function | None:
+        """The class around a definition, if any, however deep in it."""
+        around: Function | None = function
+        while around is not None and self.symbol(around).kind not in CLASSES:
+            around = self.enclosing(around)
+        return around
+
+    def top_level(self, name: str, near: SourceFile) -> list[Function]:
+        """Definitions of a bare name outside of any other, of the same file alone where it has some."""
+        local = [f for f in self.local(near.index, name) if self.enclosing(f) is None]
+        if not local and name not in self._named:
+            self._named[name] = [f for f in self.everywhere(name) if self.enclosing(f) is None]
+        return local or self._named[name]
+
+    def everywhere(self, name: str) -> list[Function]:
+        """Every definition of a name: those of the project's own code if it has some."""
+        files = self._files_of.get(name, [])
+        if len(files) > MAX_DEFINITIONS:
+            return []
+        own = [f for f in files if not self._corpus.files[f].traits & _ASIDE]
+        real = [f for f in own or files if not self._corpus.files[f].path.endswith(STUBS)]
+        found = [f for file in real or files for f in self.local(file, name)]
+        return found if len(found) <= MAX_DEFINITIONS else []
+
+    def mro(self, cls: Function) -> tuple[Function, ...]:
+        """A class and its bases, nearest first."""
+        if cls not in self._mro:
+            order = [cls]
+            for current in order:
+                order += [b for b in self.bases(current) if b not in order]
+                if len(order) >= MAX_BASES:
+                    break
+            self._mro[cls] = tuple(order)
+        return self._mro[cls]
+
+    def lookup(self, cls: Function, name: str) -> Function | None:
+        """What a member's name means for instances of a class, or for what a function made inside itself."""
+        for current in self.mro(cls) if self.symbol(cls).kind in CLASSES else (cls,):
+            for function in self.local(current.file, name):
+                if self.enclosing(function) == current:
+                    return function
+        return None
+
+    def defines(self, name: str) -> bool:
+        """Whether some code of the corpus defines a name."""
+        return name in self._files_of
 
     def methods(self, cls: Function) -> list[Function]:
         """The methods that a class defines itself."""
@@ -146,7 +174,8 @@ class CodeGraph:
         return [
             Function(cls.file, s.byte_start)
             for s in self.symbols(cls.file)
-            if s.parent.rpartition(".")[2] == owner.name and owner.byte_start < s.byte_start < owner.byte_end
+            if owner.byte_start < s.byte_start < owner.byte_end
+            and self.enclosing(Function(cls.file, s.byte_start)) == cls
         ]
 
     def bases(self, cls: Function) -> list[Function]:
@@ -158,16 +187,12 @@ class CodeGraph:
             found += targets[:1]
         return found
 
-    def body(self, function: Function) -> dict[Function, float]:
-        """What a class's own body names, its methods' bodies included: the fixtures of a test class."""
-        symbol, file = self.symbol(function), self.source(function)
-        words = set(_WORD.findall(file.content.read(symbol.byte_start, symbol.byte_end)))
-        named = {w.decode(): self.named(w.decode(), file) for w in sorted(words)}
-        return {t: MENTION / len(targets) for targets in named.values() for t in targets if t != function}
-
-    def _in(self, file: int, name: str) -> list[Function]:
-        return [Function(file, s.byte_start) for s in self.symbols(file) if s.name == name]
+    def local(self, file: int, name: str) -> list[Function]:
+        """The definitions of a name in a file."""
+        self.symbols(file)
+        return self._by_name[file].get(name, [])
 
 
-_CONSTRUCTORS = frozenset({"__init__", "__new__", "constructor", "new", "New"})
+STUBS = (".pyi", ".d.ts")
+_ASIDE = frozenset({Trait.TEST, Trait.EXAMPLE, Trait.DOCS})
 _LEFT_OUT = frozenset({Trait.VENDORED, Trait.GENERATED, Trait.MINIFIED})

@@ -28,36 +28,40 @@ class Test:
     owner: Function | None
 
 
-def reach(test: Test, graph: CodeGraph) -> dict[Function, float]:
-    """What a test may call, directly or not, with the weight of the best path."""
-    best = dict(graph.reach(test.function))
-    if test.owner is not None:
-        for named, weight in graph.body(test.owner).items():
-            for target, share in [(named, 1.0), *graph.reach(named).items()]:
-                best[target] = max(best.get(target, 0.0), weight * share)
-    return best
-
-
 def spectrum(
     found: Sequence[Failure], named: Sequence[str], corpus: Corpus, graph: CodeGraph
-) -> tuple[list[Test], list[Test]]:
+) -> tuple[dict[Test, dict[Function, int]], list[Test]]:
     """The failing tests in the order of their failures, and those that did not fail.
+
+    A failing test comes with the lines where the functions of its trace were.
 
     Args:
         named: further failing tests by name, as a caller knows them.
     """
     paths = PathIndex(corpus)
-    failing: dict[Test, None] = {}
+    failing: dict[Test, dict[Function, int]] = {}
     for failure in found:
         files = list(paths.match(failure.scope)) if failure.scope else []
         files += [f for frame in failure.frames for f in paths.match(frame.path) if Trait.TEST in f.traits]
+        stopped = _stopped(failure, paths, graph)
         for test in _resolve(graph, failure.owner, failure.function, files[0] if files else None):
-            failing.setdefault(test)
+            failing.setdefault(test, stopped)
     for name in named:
         for test in _resolve(graph, *bare_name(name), None):
-            failing.setdefault(test)
+            failing.setdefault(test, {})
     passing = [test for test in _all_tests(corpus, graph, failing) if test not in failing]
-    return list(failing), passing
+    return failing, passing
+
+
+def _stopped(failure: Failure, paths: PathIndex, graph: CodeGraph) -> dict[Function, int]:
+    """Where each function of a trace was; the innermost call of one that calls itself."""
+    lines: dict[Function, int] = {}
+    for frame in failure.frames:
+        for file in paths.match(frame.path)[:1]:
+            function = graph.at_line(file.index, frame.line)
+            if function is not None:
+                lines.setdefault(function, frame.line)
+    return lines
 
 
 def _resolve(graph: CodeGraph, owner: str, name: str, near: SourceFile | None) -> list[Test]:

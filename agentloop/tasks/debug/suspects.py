@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from agentloop.retrieval.frames import PathIndex
-from agentloop.tasks.codegraph import CodeGraph, Function
+from agentloop.tasks.codegraph import CLASSES, CodeGraph, Function
 from agentloop.tasks.debug.failures import Failure
-from agentloop.tasks.debug.spectrum import reach, spectrum
+from agentloop.tasks.debug.reachable import Reachable
+from agentloop.tasks.debug.spectrum import spectrum
 from agentloop.types import Corpus, FileKind, SourceFile, Trait
 
 FRAME_WEIGHT = 0.7  # of the innermost project frame, beside Ochiai's 0..1
@@ -24,7 +25,7 @@ FRAME_DECAY = 0.6  # with each frame outwards
 CALLEE = 0.35  # of a frame's weight goes to what it calls: a wrong value is often noticed by its caller
 ASSERTED = 0.25  # a name in the assertion itself
 TESTED = 0.3  # a name that the test's own name holds: test_divide, DivideTests
-PLAIN = 0.5  # what is no function (a class, a constant) holds less that can be wrong
+PLAIN = 0.25  # what is no function (a class, a constant) runs once for all tests, when it is imported
 CHANGED = 1.5  # touched by a recent change: the strongest sign there is
 SUSPECT_PATH = 0.3  # the caller suspects the path: weighs, never blind
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -60,19 +61,23 @@ def suspects(
     table: dict[Function, Suspect] = {}
     paths = PathIndex(corpus)
     failing, passing = spectrum(found, failing_tests, corpus, graph)
-    for test in failing:
-        for reached, weight in reach(test, graph).items():
+    reachable = Reachable(graph)
+    live: set[Function] = set()
+    for test, stopped in failing.items():
+        found_of = reachable.reach(test.function, test.owner, stopped)
+        live |= found_of.live
+        for reached, weight in found_of.weights.items():
             suspect = table.setdefault(reached, Suspect(reached))
             suspect.failing += weight
             suspect.reached_by += 1
     for test in passing:
-        for reached, weight in reach(test, graph).items():
+        for reached, weight in reachable.reach(test.function, test.owner).weights.items():
             if reached in table:
                 table[reached].passing += weight
     for suspect in table.values():
         total = suspect.failing + suspect.passing
         suspect.score = suspect.failing / math.sqrt(max(1, len(failing)) * total) if total else 0.0
-    _add_frames(found, table, graph, paths)
+    _add_frames(found, table, graph, reachable, live, paths)
     _add_asserted(found, table, graph)
     _add_tested(found, table, graph)
     for suspect in table.values():
@@ -109,7 +114,12 @@ def is_project_code(file: SourceFile) -> bool:
 
 
 def _add_frames(
-    found: Sequence[Failure], table: dict[Function, Suspect], graph: CodeGraph, paths: PathIndex
+    found: Sequence[Failure],
+    table: dict[Function, Suspect],
+    graph: CodeGraph,
+    reachable: Reachable,
+    live: Set[Function],
+    paths: PathIndex,
 ) -> None:
     """Each failure's project frames, innermost first; a share for each failure."""
     for failure in found:
@@ -117,26 +127,33 @@ def _add_frames(
         seen: set[Function] = set()
         for frame in failure.frames:
             for file in paths.match(frame.path)[:1]:
-                if not is_project_code(file):
-                    continue
                 function = graph.at_line(file.index, frame.line)
-                if function is None or function in seen:
+                own = is_project_code(file)
+                if function is None or function in seen or not (own or depth == 0):
                     continue
                 seen.add(function)
-                suspect = table.setdefault(function, Suspect(function))
-                suspect.score += specific(suspect) * FRAME_WEIGHT * FRAME_DECAY**depth / len(found)
-                best = suspect.frame_depth
-                suspect.frame_depth = depth if best is None else min(depth, best)
-                for callee, share in graph.callees(function):
+                weight = FRAME_WEIGHT * FRAME_DECAY**depth / len(found)
+                if own:
+                    suspect = table.setdefault(function, Suspect(function))
+                    suspect.score += specific(suspect) * weight
+                    best = suspect.frame_depth
+                    suspect.frame_depth = depth if best is None else min(depth, best)
+                    depth += 1
+                for callee, share in reachable.step(function, live, frame.line):
                     below = table.setdefault(callee, Suspect(callee))
-                    below.score += CALLEE * share * FRAME_WEIGHT * FRAME_DECAY**depth / len(found)
-                depth += 1
+                    below.score += CALLEE * share * weight
+
+
+def _outer(table: dict[Function, Suspect], graph: CodeGraph) -> list[Suspect]:
+    """Those whose names mean them elsewhere: what stands inside a function is called by other names there."""
+    inside = {f: graph.enclosing(f) for f in table}
+    return [s for f, s in table.items() if (e := inside[f]) is None or graph.symbol(e).kind in CLASSES]
 
 
 def _add_tested(found: Sequence[Failure], table: dict[Function, Suspect], graph: CodeGraph) -> None:
     """Functions that the names of the failing tests hold, word for word."""
     tests = [f"_{'_'.join(_words(f'{f.owner} {f.function}'))}_" for f in found if f.function]
-    for suspect in table.values():
+    for suspect in _outer(table, graph):
         name = "_".join(_words(graph.symbol(suspect.function).name))
         if len(name) >= LEAST_NAME and tests:
             suspect.score += TESTED * sum(f"_{name}_" in test for test in tests) / len(tests)
@@ -150,7 +167,7 @@ def _words(name: str) -> list[str]:
 def _add_asserted(found: Sequence[Failure], table: dict[Function, Suspect], graph: CodeGraph) -> None:
     """Functions that the assertions themselves name."""
     names = {n for f in found for line in f.assertion for n in _NAMES.findall(line)}
-    for suspect in table.values():
+    for suspect in _outer(table, graph):
         if graph.symbol(suspect.function).name in names:
             suspect.asserted = True
             share = sum(

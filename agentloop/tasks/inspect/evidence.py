@@ -11,6 +11,7 @@ from agentloop.compress.code import qualified
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import CompressRequest
 from agentloop.tasks.codegraph import CodeGraph
+from agentloop.tasks.debug.reachable import Reachable
 from agentloop.tasks.inspect.docs import Mismatch, mismatches
 from agentloop.tasks.inspect.edges import ImportMap
 from agentloop.tasks.inspect.entry_points import EntryPoint, entry_points
@@ -148,6 +149,7 @@ def _symbols(
 ) -> list[dict[str, Any]]:
     """The definitions that the evidence shows, with their callers among the central files and callees."""
     told = []
+    reachable = Reachable(graph)
     for draft in found:
         place, found_id = draft.places[0], evidence_id(draft)
         file = corpus.files[place.file]
@@ -157,7 +159,7 @@ def _symbols(
         if function is None:
             continue
         symbol = graph.symbol(function)
-        callees = [qualified(graph.symbol(f)) for f, w in graph.callees(function) if w >= SURE]
+        callees = [qualified(graph.symbol(f)) for f, w in reachable.step(function, set()) if w >= SURE]
         told.append(
             {
                 "symbol": qualified(symbol),
