@@ -70,6 +70,7 @@ class LocalBroker:
 
     async def _found(self) -> Port:
         from broker.app import AlreadyRunning
+        from broker.backends.base import BackendUnavailable
         from broker.jobs.database import StoreError
 
         deadline = asyncio.get_running_loop().time() + STARTING_SECONDS
@@ -83,7 +84,7 @@ class LocalBroker:
                 if asyncio.get_running_loop().time() > deadline:
                     raise Failure.of("NO_BROKER", f"It does not answer: {exc}", retryable=True) from exc
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            except (StoreError, OSError) as exc:
+            except (StoreError, BackendUnavailable, OSError) as exc:
                 raise Failure.of("NO_BROKER", f"The broker can't start: {exc}") from exc
 
     async def _attached(self) -> Port | None:

@@ -5,6 +5,8 @@ One server serves both generations of the protocol: the handshake ones to 2025-1
 
 from __future__ import annotations
 
+import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ from broker.mcp.port import Port
 from broker.mcp.render import Answer
 from broker.mcp.tasks import Tasks
 
+log = logging.getLogger("broker.mcp")
 Context = ServerRequestContext[Any, Any]
 PortOf = Callable[[Context], Awaitable[Port]]
 LISTS = CacheHint(ttl_ms=3_600_000, scope="public")  # the same for all callers until the next release
@@ -56,14 +59,21 @@ def make_server(port_of: PortOf, ttl_ms: int | None) -> Server[Any]:
         async def progress(percent: float, message: str) -> None:
             await ctx.session.report_progress(percent, 100.0, message)
 
+        arguments = params.arguments or {}
         try:
             port = await port_of(ctx)
+            if tasks.declared(ctx) and tools.BY_NAME[params.name].task_type:
+                return await tasks.begin(port, params.name, arguments)
+            return tool_result(await calls.call(port, params.name, arguments, progress))
         except Failure as failure:
             return tool_result(render.failure_answer(failure))
-        arguments = params.arguments or {}
-        if tasks.declared(ctx) and tools.BY_NAME[params.name].task_type:
-            return await tasks.begin(ctx, port, params.name, arguments)
-        return tool_result(await calls.call(port, params.name, arguments, progress))
+        except Exception:
+            # The boundary of a request: the trace stays here, the agent gets an id to quote.
+            error_id = secrets.token_hex(8)
+            log.exception("tool call failed", extra={"error_id": error_id, "tool": params.name})
+            message = "The broker failed; its log has more under the error id."
+            internal = Failure.of("INTERNAL", message, retryable=True, error_id=error_id)
+            return tool_result(render.failure_answer(internal))
 
     server: Server[Any] = Server(
         contract.SERVER_NAME,

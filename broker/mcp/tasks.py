@@ -77,17 +77,15 @@ class Tasks:
         server.add_request_handler("tasks/update", TaskUpdate, self.update)
         server.add_request_handler("tasks/cancel", TaskRequest, self.cancel)
 
-    async def begin(self, ctx: Context, port: Port, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Submit a tool's job; its result when that comes at once, else the task."""
-        try:
-            handle, waiting = await calls.submit(port, BY_NAME[name], arguments)
-        except Failure as failure:
-            return _wire(render.failure_answer(failure))
+    async def begin(self, port: Port, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Submit a tool's job; its result when that comes at once, else the task.
+
+        Raises:
+            Failure: refused, or the job ended at once without a pack.
+        """
+        handle, waiting = await calls.submit(port, BY_NAME[name], arguments)
         soon = calls.Waiting(waiting.wanted, min(waiting.seconds, AT_ONCE_SECONDS))
-        try:
-            answer = await calls.result_within(port, handle, soon, _silent)
-        except Failure as failure:
-            return _wire(render.failure_answer(failure))
+        answer = await calls.result_within(port, handle, soon, _silent)
         if "payload" in answer.structured:
             return _wire(answer)
         return {"resultType": "task", **self._task(await port.status(handle["job_id"]))}

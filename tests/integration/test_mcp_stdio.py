@@ -132,6 +132,18 @@ async def test_who_disconnects_fetches_later(broker: Server) -> None:
         assert "build.log" in text_of(result)
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_wait_that_runs_out_gives_the_job(broker: Server, tmp_path: Path, mode: Any) -> None:
+    for home, roots in ((broker.home, broker.roots), (tmp_path / "home", small_tree(tmp_path / "data"))):
+        asked = asking(roots, f"a question that takes longer? ({mode})", max_wait_seconds=0.05)
+        async with stdio_client(home, roots, mode) as client:
+            handle = await client.call_tool("rag_compress", asked)
+            assert not handle.is_error, text_of(handle)
+            assert "get_job_status" in text_of(handle)
+            status = await client.call_tool("get_job_status", {"job_id": handle.structured_content["job_id"]})
+            assert not status.is_error, text_of(status)
+
+
 async def test_a_cancelled_call_leaves_its_job(broker: Server) -> None:
     async with stdio_client(broker.home, broker.roots, "auto") as client:
         before = {job["job_id"] for job in await _jobs(broker)}
