@@ -28,6 +28,7 @@ from agentloop.pack import (
     with_short_hashes,
 )
 from agentloop.request import Classification, CompressRequest, Confidentiality
+from agentloop.tasks.details import DETAILS
 from agentloop.types import Content, Corpus, SourceFile
 from agentloop.verify_saved import Checked, verify_saved
 
@@ -48,6 +49,11 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def _pack_schema(name: str) -> dict[str, Any]:
     schema = Pack.model_json_schema(mode="validation")
     schema["properties"]["schema_name"] = {"const": name, "title": "Schema Name", "type": "string"}
+    task = next(task for task, known in SCHEMA_NAMES.items() if known == name)
+    own = DETAILS[task].model_json_schema(mode="validation")
+    schema["$defs"] |= own.pop("$defs", {})
+    schema["$defs"]["Details"] = own
+    schema["$defs"]["Payload"]["properties"]["details"] = {"$ref": "#/$defs/Details"}
     return {"$schema": _DIALECT, "$id": name, **schema}
 
 

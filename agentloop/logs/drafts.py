@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agentloop.budget import Ledger
 from agentloop.errors import Stage, WarningCode
@@ -35,6 +35,7 @@ def log_drafts(
     ledger: Ledger,
     *,
     baseline_files: Sequence[SourceFile] = (),
+    seen: Callable[[LogAnalysis], None] | None = None,
 ) -> list[Draft]:
     """Evidence of the logs in `files`, best first: a log's own items stay together, the worst log leads.
 
@@ -44,11 +45,14 @@ def log_drafts(
         request: `time_window`, `deduplicate_repeated_lines` and `cluster_stack_traces` are honoured.
         ledger: lines that were not read one by one are counted here; logs without trouble are told.
         baseline_files: logs of passing runs; what they also say weighs less.
+        seen: is given each analysis as it is made.
     """
     passing = passing_templates(baseline_files)
     told: list[tuple[float, int, list[Draft]]] = []
     for order, file in enumerate(files):
         analysis = analyse(file, passing=passing, window=request.task_params.time_window)
+        if seen is not None:
+            seen(analysis)
         reading = analysis.reading
         ledger.add(Stage.COMPRESSION, log_lines=reading.total, log_lines_unread=reading.skipped)
         drafts = _of_log(analysis, request)

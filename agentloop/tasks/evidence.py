@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentloop.budget import Ledger
-from agentloop.compress import draft_claims
+from agentloop.compress import Details, draft_claims
 from agentloop.index.symbols import SymbolParser
 from agentloop.loop import LoopResult
 from agentloop.request import CompressRequest, TaskType
 from agentloop.tasks.debug.evidence import debug_evidence
 from agentloop.tasks.inspect.evidence import inspect_evidence
+from agentloop.tasks.log_details import LogSummaries
 from agentloop.tasks.logs import (
     LEADING,
     asks_for_failure,
@@ -40,7 +41,8 @@ def task_evidence(
     """
     claimed, answer = model_drafts(looped, corpus, chunks, ledger)
     found = draft_claims(ranking, corpus, chunks, request, parser, ledger)
-    failures = failure_drafts(corpus, request, ledger)
+    summaries = LogSummaries()
+    failures = failure_drafts(corpus, request, ledger, lambda log: summaries.add(log, log.reading.file.path))
     if request.task_type in (TaskType.DEBUG, TaskType.PROPOSE_PATCH):
         evidence = debug_evidence(found, failures, corpus, chunks, request, parser)
         return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
@@ -49,6 +51,10 @@ def task_evidence(
         return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
     if request.task_type is TaskType.SUMMARIZE_LOGS and failures and asks_for_failure(request.question):
         found = beside_failures(found, request.question)
+    details: Details | None = None
+    if request.task_type is TaskType.SUMMARIZE_LOGS:
+        logs = summaries.details(request)
+        details = (lambda _: logs) if logs else None
     lead = len(failures) if request.task_type is TaskType.SUMMARIZE_LOGS else LEADING
     drafts = distinct([*failures[:lead], *found, *failures[lead:]], corpus)
-    return TaskEvidence(led_by(claimed, drafts, corpus), answer=answer)
+    return TaskEvidence(led_by(claimed, drafts, corpus), details, answer=answer)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agentloop.budget import Ledger
-from agentloop.logs import log_drafts
+from agentloop.logs import LogAnalysis, log_drafts
 from agentloop.request import CompressRequest, InputRole, TaskType
 from agentloop.types import Corpus, Draft, FileKind, SourceFile
 
@@ -39,12 +39,22 @@ def asks_for_failure(question: str) -> bool:
     return _FAILURE.search(question) is not None
 
 
-def failure_drafts(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> list[Draft]:
-    """What the logs say of their failures, best first; nothing where the request asks for something else."""
+def failure_drafts(
+    corpus: Corpus,
+    request: CompressRequest,
+    ledger: Ledger,
+    seen: Callable[[LogAnalysis], None] | None = None,
+) -> list[Draft]:
+    """What the logs say of their failures, best first; nothing where the request asks for something else.
+
+    Args:
+        seen: is given the analysis of each log.
+    """
     logs = log_files(corpus, InputRole.PRIMARY)
     if not logs or not (request.task_type in _ABOUT_FAILURES or asks_for_failure(request.question)):
         return []
-    return log_drafts(corpus, logs, request, ledger, baseline_files=log_files(corpus, InputRole.BASELINE))
+    baseline = log_files(corpus, InputRole.BASELINE)
+    return log_drafts(corpus, logs, request, ledger, baseline_files=baseline, seen=seen)
 
 
 def beside_failures(found: Sequence[Draft], question: str) -> list[Draft]:
