@@ -155,10 +155,9 @@ def _detectors() -> tuple[Any, ...]:
     """detect-secrets' detectors of known forms; its keyword and entropy guesses are left to our own rules."""
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
-    classes: dict[str, Any] = {
-        c.__name__: c for c in get_mapping_from_secret_type_to_class().values() if c.__name__ not in _GUESSING
-    }
-    return tuple(classes[name]() for name in sorted(classes))
+    known: dict[str, Any] = get_mapping_from_secret_type_to_class()
+    classes = {kind.__name__: kind for kind in known.values()}
+    return tuple(classes[name]() for name in sorted(classes) if name not in _GUESSING)
 
 
 def _by_library(text: str) -> list[tuple[int, int]]:
