@@ -11,7 +11,7 @@ from agentloop.errors import Stage, WarningCode
 from agentloop.index import words
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index.symbols import SymbolParser
-from agentloop.request import CompressRequest, Strategy, TaskType
+from agentloop.request import CompressRequest, Strategy
 from agentloop.retrieval import question, snippet
 from agentloop.retrieval.conversation import Conversation
 from agentloop.retrieval.dedup import collapse
@@ -70,7 +70,7 @@ class RetrievalSession:
         """Run the request's strategies on its question."""
         request, params = self._request, self._request.task_params
         missing = [] if self._meaning.embeds else [Strategy.EMBEDDINGS]
-        if request.task_type is not TaskType.DEBUG:  # there recent changes weigh the suspects
+        if not any(info.commit for info in self._corpus.inputs):  # what it finds, tasks add as evidence
             missing.append(Strategy.GIT_DIFF_HISTORY)
         for strategy in missing:
             if strategy in (params.retrieval_strategies or ()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agentloop.budget import Ledger
@@ -22,7 +23,10 @@ from agentloop.tasks.logs import (
 )
 from agentloop.tasks.model import TaskEvidence
 from agentloop.tasks.model_claims import model_drafts
-from agentloop.types import Chunk, Corpus, Ranking
+from agentloop.tasks.recent import recent_drafts
+from agentloop.types import Chunk, Corpus, Draft, Ranking
+
+BEFORE_CHANGES = 6  # drafts: in debug the first causes and the failures themselves
 
 
 def task_evidence(
@@ -45,9 +49,11 @@ def task_evidence(
     failures = failure_drafts(corpus, request, ledger, lambda log: summaries.add(log, log.reading.file.path))
     if request.task_type in (TaskType.DEBUG, TaskType.PROPOSE_PATCH):
         evidence = debug_evidence(found, failures, corpus, chunks, request, parser)
+        evidence = replace(evidence, drafts=_with_changes(evidence.drafts, corpus, request))
         return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
     if request.task_type is TaskType.INSPECT_REPO:
         evidence = inspect_evidence(found, corpus, chunks, request, parser)
+        evidence = replace(evidence, drafts=_with_changes(evidence.drafts, corpus, request))
         return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
     if request.task_type is TaskType.SUMMARIZE_LOGS and failures and asks_for_failure(request.question):
         found = beside_failures(found, request.question)
@@ -57,4 +63,11 @@ def task_evidence(
         details = (lambda _: logs) if logs else None
     lead = len(failures) if request.task_type is TaskType.SUMMARIZE_LOGS else LEADING
     drafts = distinct([*failures[:lead], *found, *failures[lead:]], corpus)
+    drafts = _with_changes(drafts, corpus, request)
     return TaskEvidence(led_by(claimed, drafts, corpus), details, answer=answer)
+
+
+def _with_changes(drafts: Sequence[Draft], corpus: Corpus, request: CompressRequest) -> list[Draft]:
+    """`drafts`, with recent changes to what the best of them show right after those."""
+    changes = recent_drafts(drafts, corpus, request)
+    return [*drafts[:BEFORE_CHANGES], *changes, *drafts[BEFORE_CHANGES:]]
