@@ -1,33 +1,25 @@
 """`agentloop mcp`: the tools over standard input and output.
 
 Nothing but protocol goes to stdout: the descriptor is taken at once, and what else is written to
-descriptor 1, by anybody in this process or by a child, goes to stderr.
+descriptor 1, by anybody in this process or by a child, goes to stderr. This module imports little, so that
+the first answers are out soon; the rest is in `stdio_serve`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import fcntl
-import json
-import logging
 import os
-import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, BinaryIO
 
 from broker.mcp.greeting import Greeting
-from broker.mcp.tools import MOST_WAIT
 
 if TYPE_CHECKING:
     from broker.config import Settings
-    from broker.mcp.port import Port
 
-log = logging.getLogger("broker.mcp")
 FIRST_FREE = 3
-DAY_MS = 86_400_000
 
 
 def take_streams() -> tuple[BinaryIO, int]:
@@ -51,93 +43,6 @@ def send(sink: int, text: str) -> None:
     data = text.encode("utf-8", "replace") + b"\n"
     while data:
         data = data[os.write(sink, data) :]
-
-
-class Pending:
-    """Requests that have had no answer. The SDK drops them when its input ends; a client that closed its end
-    and still reads (`agentloop mcp < requests`) is owed them."""
-
-    def __init__(self) -> None:
-        self._open: set[str | int] = set()
-        self._changed = asyncio.Event()
-
-    def came(self, line: str) -> None:
-        """Note a line of the client: a request begins, a cancelled one gets no answer."""
-        try:
-            message = json.loads(line)
-            method, number = message.get("method"), message.get("id")
-            if isinstance(method, str) and isinstance(number, str | int):
-                self._open.add(number)
-            elif method == "notifications/cancelled":
-                self.went(message["params"]["requestId"])
-        except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-            return  # not in form: the SDK answers it, or doesn't
-
-    def went(self, number: Any) -> None:
-        """Note an answer."""
-        self._open.discard(number)
-        self._changed.set()
-
-    async def none_left(self) -> None:
-        """Wait until all have their answer, for as long as a call may take."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(MOST_WAIT + 5):
-                while self._open:
-                    self._changed.clear()
-                    await self._changed.wait()
-
-
-class Input:
-    """Lines for the SDK: what was greeted first, then what a thread reads. Ends when the client closes."""
-
-    def __init__(self, greeted: list[str], source: BinaryIO, pending: Pending) -> None:
-        self._pending = pending
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        for line in greeted:
-            self._lines.put_nowait(line)
-        loop = asyncio.get_running_loop()
-        # a daemon: a read of a pipe that stays open can't be interrupted, and must not keep the process
-        threading.Thread(target=self._read, args=(source, loop), daemon=True, name="mcp stdin").start()
-
-    def _read(self, source: BinaryIO, loop: asyncio.AbstractEventLoop) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            for raw in source:
-                loop.call_soon_threadsafe(self._lines.put_nowait, raw.decode("utf-8", "replace"))
-            loop.call_soon_threadsafe(self._lines.put_nowait, None)
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """The lines."""
-        while (line := await self._lines.get()) is not None:
-            self._pending.came(line)
-            yield line
-        await self._pending.none_left()
-
-
-class Output:
-    """Messages of the SDK to the wire, but for its answers to what was greeted already."""
-
-    def __init__(
-        self, sink: int, answered: set[str | int], pending: Pending, gone: Callable[[], object]
-    ) -> None:
-        self._sink = sink
-        self._pending = pending
-        self._answered = answered
-        self._gone = gone
-
-    async def write(self, text: str) -> None:
-        """Send one message, or drop it."""
-        message = json.loads(text)
-        number = None if "method" in message else message.get("id")
-        try:
-            if number not in self._answered:
-                await asyncio.to_thread(send, self._sink, text.rstrip("\n"))
-        except BrokenPipeError:
-            self._gone()
-        self._answered.discard(number)
-        self._pending.went(number)
-
-    async def flush(self) -> None:
-        """Nothing is held back."""
 
 
 def run(load: Callable[[], Settings]) -> int:
@@ -166,7 +71,9 @@ def run(load: Callable[[], Settings]) -> int:
         return 0  # the client left without asking for anything
     if warm.ident is not None:
         warm.join()
-    asyncio.run(_serve(load, [*greeting.lines, first], greeting.answered, source, sink))
+    from broker.mcp.stdio_serve import serve_rest
+
+    serve_rest(load, [*greeting.lines, first], greeting.answered, source, sink)
     return 0
 
 
@@ -180,48 +87,5 @@ def _warm() -> None:
     import broker.app
     import broker.client
     import broker.mcp.server
+    import broker.mcp.stdio_serve
     import broker.serve  # noqa: F401
-
-
-async def _serve(
-    load: Callable[[], Settings],
-    lines: list[str],
-    answered: set[str | int],
-    source: BinaryIO,
-    sink: int,
-) -> None:
-    from mcp.server.stdio import stdio_server
-
-    from broker.config import SettingsError
-    from broker.logs import set_up
-    from broker.mcp.attach import LocalBroker, LocalPort
-    from broker.mcp.failure import Failure
-    from broker.mcp.server import make_server
-
-    set_up("warning")
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - asyncio.run made it
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        settings, wrong = load(), ""
-    except SettingsError as exc:
-        settings, wrong = None, str(exc)
-        log.error("a setting can't be used: %s", exc)
-
-    async def port_of(ctx: Any) -> Port:
-        if settings is None:
-            raise Failure.of("NO_BROKER", f"A setting can't be used: {wrong}")
-        return LocalPort(broker)
-
-    days = settings.retention_days if settings is not None else 0
-    with contextlib.suppress(asyncio.CancelledError):
-        async with contextlib.AsyncExitStack() as stack:
-            if settings is not None:
-                broker = await stack.enter_async_context(LocalBroker(settings))
-            server = make_server(port_of, days * DAY_MS or None)
-            pending = Pending()
-            wire: Any = Input(lines, source, pending), Output(sink, answered, pending, task.cancel)
-            async with stdio_server(*wire) as (reading, writing):
-                await server.run(reading, writing, server.create_initialization_options())

@@ -299,7 +299,7 @@ def test_the_first_answers_need_neither_the_sdk_nor_pydantic() -> None:
     code = (
         "import sys, broker.cli, broker.mcp.stdio as s; broker.cli.build_parser(); "
         "g = s.Greeting(); assert g.reply(sys.stdin.readline()); "
-        "print([m for m in ('mcp', 'mcp_types', 'pydantic', 'aiohttp', 'anyio') if m in sys.modules])"
+        "print([m for m in ('mcp', 'mcp_types', 'pydantic', 'aiohttp', 'asyncio') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], input=json.dumps(HELLO), capture_output=True, text=True, check=True
