@@ -25,7 +25,7 @@ from agentloop.types import Chunk, Corpus, FileKind, Hit, SourceFile
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
 FIELDS = ("body", "name", "path")
 MAX_VARIANTS = 12  # inflected forms of one word; the commonest come first
-_SCAN = 400  # words of the index that are looked at for one stem
+_SCAN = 200  # words of the index that are looked at for one stem
 _TIE_ROOM = 64
 _PATH_WORD = re.compile(r"[^\W_]+")
 
@@ -166,8 +166,9 @@ class LexicalIndex:
             return []
         stem_all = stemmer(language)
         stem = stem_all([word])[0]
-        # a stem may end in another letter than the word (happy, happi) and still share its head
-        head = stem[: max(3, len(stem) - 1)] if len(stem) > 3 else stem
+        # a stem may end in another letter than the word (happy, happi); in English only in that one
+        changed = language != "english" or stem.endswith("i")
+        head = stem[: max(3, len(stem) - 1)] if changed and len(stem) > 3 else stem
         near = [
             (w, n) for w, n in self.prefixed(head) if w != word and len(w) <= len(word) + 6 and w.isalpha()
         ]

@@ -15,7 +15,7 @@ ABBREVIATED = 1.0
 _SHORTEST_ABBREVIATION = 3
 _FEW_WORDS = 16
 """Longer questions say the same in several ways already: fewer forms of each word, for speed."""
-_PAIR_FORMS = 4
+_PAIR_FORMS = 2
 
 
 @dataclass(frozen=True, slots=True)
