@@ -15,13 +15,14 @@ from agentloop.compress.fit import Envelope, Fitted, fit
 from agentloop.compress.items import Prepared, clip_tokens, prepare
 from agentloop.compress.refs import digest, source_ref
 from agentloop.compress.region import bounded
+from agentloop.compress.seen import seen_before
 from agentloop.compress.wording import MAX_RUN
 from agentloop.config import Policy
 from agentloop.errors import Stage, WarningCode
 from agentloop.loop import LoopResult
 from agentloop.pack import AnswerSentence, Pack, canonical, to_json, with_short_hashes
 from agentloop.redact import Redactor
-from agentloop.request import HASH, Classification, CompressRequest
+from agentloop.request import Classification, CompressRequest
 from agentloop.types import Corpus, Draft, Ranking
 
 EvidenceId = Callable[[Draft], str | None]
@@ -163,18 +164,19 @@ def _answer(
 
 
 def _unseen(drafts: Sequence[Draft], corpus: Corpus, request: CompressRequest, ledger: Ledger) -> list[Draft]:
-    """Drafts but those that `exclude_evidence` names by the `chunk_hash` of their decisive ref."""
+    """Drafts but those whose decisive ref `exclude_evidence` names."""
     named = request.task_params.exclude_evidence
     if not named:
         return list(drafts)
-    odd = [name for name in named if not HASH.fullmatch(name)]
-    if odd:
+    seen = seen_before(named, corpus)
+    if seen.odd:
         message = (
-            f"exclude_evidence takes chunk_hash values of an earlier pack; ignored: {', '.join(odd[:3])}."
+            "exclude_evidence takes chunk_hash values, or ids of a pack that is an artifact input; ignored: "
+            f"{', '.join(seen.odd[:3])}."
         )
         ledger.warn(WarningCode.PARAM_IGNORED, message, Stage.COMPRESSION)
-    known = tuple(name for name in named if HASH.fullmatch(name))
-    return [d for d in drafts if not _chunk_hash(d, corpus).startswith(known)]
+    fresh = [d for d in drafts if d.places[0].file not in seen.files]
+    return [d for d in fresh if not _chunk_hash(d, corpus).startswith(seen.hashes)]
 
 
 def _chunk_hash(draft: Draft, corpus: Corpus) -> str:

@@ -14,6 +14,7 @@ from agentloop.compress.log_lines import log_claim
 from agentloop.compress.prose import prose_claim
 from agentloop.compress.records import record_claim
 from agentloop.compress.region import Region, chunk_region, overlap, place_of, quotable, span_region
+from agentloop.compress.seen import seen_before
 from agentloop.compress.terms import Question, profile
 from agentloop.compress.wording import Claim
 from agentloop.errors import Stage
@@ -69,9 +70,9 @@ def draft_claims(
     ledger: Ledger,
 ) -> list[Draft]:
     """Extractive drafts of the ranked candidates, best first, no more than the final budget could hold."""
-    seen_before = len(request.task_params.exclude_evidence)
+    seen = seen_before(request.task_params.exclude_evidence, corpus)
     fitting = request.constraints.final_evidence_pack_budget // LEAST_ITEM_TOKENS + 4
-    most = min(MAX_DRAFTS, fitting + seen_before)
+    most = min(MAX_DRAFTS, fitting + len(seen.hashes))
     candidates = ranking.candidates[: 2 * most]
     texts = [corpus.text(chunks[c.chunk]) for c in candidates]
     asked = request.question

@@ -22,7 +22,7 @@ _SHORT_ID = 10
 
 
 def recent_drafts(found: Sequence[Draft], corpus: Corpus, request: CompressRequest) -> list[Draft]:
-    """The newest changes of lines that drafts cite, then of their files: at most `MOST`, one a change and file.
+    """The newest changes of lines that drafts cite, then of their files: `MOST`, one per change and file.
 
     Nothing unless the request asks for `git_diff_history` or `changed_since`; debug and patch requests do so
     by themselves.

@@ -22,7 +22,10 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One use. `receiver` is the word before the dot, if it is a word. `line` is 1-based in the file."""
+    """One use. `receiver` is the word before the dot, if it is one; of an operator, the words of its line.
+
+    `line` is 1-based in the file.
+    """
 
     name: str
     how: How
@@ -35,6 +38,7 @@ _USE = re.compile(
     r"(?:(?P<receiver>[A-Za-z_]\w*(?:\(\))?)?(?P<dot>\.|->|::|\?\.))?"
     r"(?P<name>[A-Za-z_]\w{1,80})(?P<call>\s?\()?"
 )
+_WORD = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 _QUOTED = r'[rbRB]{0,2}(?:"""[\s\S]*?(?:"""|\Z)|\'\'\'[\s\S]*?(?:\'\'\'|\Z)|"(?:\\.|[^"\\\n])*")'
 _SINGLE = r"|(?<!\w)[rbRB]{0,2}'(?:\\.|[^'\\\n])*'"
 _HASHED = re.compile(rf"{_QUOTED}{_SINGLE}|#[^\n]*")
@@ -95,7 +99,8 @@ def uses(text: str, first_line: int, language: str) -> Iterator[Use]:
         if language == "python" and line.strip():
             for pattern, names in _OPERATORS:
                 if pattern.search(line):
-                    yield from (Use(name, How.OPERATOR, "", True, number) for name in names)
+                    operands = " ".join(dict.fromkeys(_WORD.findall(line)))
+                    yield from (Use(name, How.OPERATOR, operands, True, number) for name in names)
 
 
 _TYPED = re.compile(

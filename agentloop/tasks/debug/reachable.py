@@ -198,10 +198,19 @@ class Reachable:
             unknown = use.how is How.BARE and use.called and graph.defines("__call__")
             return _Meaning(use.line, name="__call__", weight=OPERATOR) if unknown else None
         if use.how is How.OPERATOR:
-            return _Meaning(use.line, name=use.name, weight=OPERATOR)
+            return self._operator(use, function, types)
         if use.how is How.BARE:
             return self._bare(use, function)
         return self._of_known(use, function, types) or self._of_any(use, function)
+
+    def _operator(self, use: Use, function: Function, types: Mapping[str, str]) -> _Meaning:
+        """The method of the operand's class where a line has one operand of a known class that defines it."""
+        words = [word for word in use.receiver.split() if word in types]
+        known = {cls for word in words if (cls := self._class(types[word], function))}
+        able = [cls for cls in known if self._member(cls, use.name) is not None]
+        if len(able) == 1:
+            return _Meaning(use.line, name=use.name, within=able[0])
+        return _Meaning(use.line, name=use.name, weight=OPERATOR)
 
     def _of_known(self, use: Use, function: Function, types: Mapping[str, str]) -> _Meaning | None:
         """A member of the class around, of its bases, or of a class that the receiver names or is made of."""

@@ -16,6 +16,7 @@ from agentloop.tasks.debug.failures import Failure, bare_name
 from agentloop.types import Corpus, FileKind, SourceFile, Trait
 
 MAX_TEST_FILES = 120
+MAX_PASSING = 200  # tests whose reach is looked at: about two seconds of one core at the worst
 MAX_BASES = 16
 _TEST = re.compile(r"(?:[tT]est|[sS]pec|should|it_)")
 
@@ -50,7 +51,14 @@ def spectrum(
         for test in _resolve(graph, *bare_name(name), None):
             failing.setdefault(test, {})
     passing = [test for test in _all_tests(corpus, graph, failing) if test not in failing]
-    return failing, passing
+    return failing, _sampled(passing)
+
+
+def _sampled(passing: list[Test]) -> list[Test]:
+    """At most `MAX_PASSING` tests: the first half of them, those nearest the failures, then every n-th."""
+    near, rest = passing[: MAX_PASSING // 2], passing[MAX_PASSING // 2 :]
+    step = -(-len(rest) // (MAX_PASSING - MAX_PASSING // 2)) or 1
+    return near + rest[::step]
 
 
 def _stopped(failure: Failure, paths: PathIndex, graph: CodeGraph) -> dict[Function, int]:
