@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentloop.clock import Clock
@@ -35,6 +35,7 @@ class Flight:
     started: bool = False  # its backend says that it runs
     expired: bool = False
     silent: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)  # the run has ended: one last look
     watched: asyncio.Task[None] | None = None
 
     @property
@@ -63,7 +64,7 @@ class Follower:
                 if not update.state.final:
                     await self._note(flight, update)
         finally:
-            looking.cancel()
+            flight.over.set()
             await asyncio.gather(looking, return_exceptions=True)
         published = await self.collect(flight, last)
         if flight.expired and (published is None or published.pack is None):
@@ -118,17 +119,20 @@ class Follower:
         limit = flight.job.request["constraints"]["max_runtime_seconds"] + GRACE_SECONDS
         began = -1.0
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(flight.over.wait(), LOOK_SECONDS)
             if label != flight.label:  # the backend began anew: another folder, and time counts from there
                 label, began = flight.label, -1.0
                 observer = Observer(RunDir(flight.run.run_dir).attempt(label), self._clock)
             beat = await asyncio.to_thread(observer.heartbeat)
-            if beat is None and began < 0 and not flight.started:
+            if beat is None and began < 0 and not (flight.started or flight.over.is_set()):
                 continue  # it has not begun: a queue at the backend is no silence
             if began < 0:
                 began = self._clock.monotonic()
             with contextlib.suppress(BrokerError):
                 await self._progress(flight, beat, await asyncio.to_thread(observer.new_events))
+            if flight.over.is_set():
+                return  # what a short run said after the look before is stored too
             flight.expired = self._clock.monotonic() - began > limit
             flight.silent = observer.silent_for() > self._settings.heartbeat_seconds
             if flight.expired or flight.silent:
