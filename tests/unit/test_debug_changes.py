@@ -56,6 +56,16 @@ def test_commits_and_edits_name_their_functions(tmp_path: Path, parser: SymbolPa
         touched(tmp_path, parser, changed_since="--output=x")
 
 
+def test_two_commits_of_one_second_keep_their_order(tmp_path: Path, parser: SymbolParser) -> None:
+    for n in range(6):  # the ids of commits differ from repository to repository: any order would show
+        root = tmp_path / str(n)
+        root.mkdir()
+        git(root, "init", "-q")
+        commit(root, f"import {n}", 1, **{"a.py": BEFORE})
+        second = commit(root, "second", 1, **{"a.py": BEFORE.replace("x + 5\n", "x - 5\n")})
+        assert touched(root, parser) == {"f5": [second[:10]]}
+
+
 def test_a_change_of_everything_says_nothing(tmp_path: Path, parser: SymbolParser) -> None:
     git(tmp_path, "init", "-q")
     commit(tmp_path, "import", 1, **{"a.py": BEFORE})

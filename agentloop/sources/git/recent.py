@@ -65,7 +65,7 @@ def recent_changes(
         truncated = truncated or found.truncated
         if found.note:
             notes.append(f"{info.input_id}: {found.note}")
-    commits.sort(key=lambda change: (-change.seconds, change.commit))
+    commits.sort(key=lambda change: -change.seconds)  # of one second: as the walk met them, newest first
     return RecentChanges(files, tuple(commits), truncated, tuple(notes))
 
 

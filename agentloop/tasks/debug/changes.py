@@ -29,9 +29,8 @@ def changed_functions(
         return {}
     since = request.task_params.changed_since or ""
     found = recent_changes(corpus, since=since, limits=None if since else UNASKED)
-    counted = {change.commit for change in found.commits if change.parent}
-    if not since:
-        counted &= {change.commit for change in found.commits[:1]}
+    told = [change.commit for change in found.commits if change.parent]
+    counted = set(told if since else told[:1])
     functions: dict[Function, list[str]] = {}
     for index, spans in sorted(found.files.items()):
         if corpus.files[index].kind is not FileKind.CODE:
