@@ -24,9 +24,9 @@ from pathlib import Path
 from eval.mutations.mutate import KINDS, Mutation, mutations
 
 PACKAGES = (
-    "boltons==25.0.0",
+    "pyrsistent==0.20.0",
     "more-itertools==10.7.0",
-    "sortedcontainers==2.4.0",
+    "sqlparse==0.5.1",
     "h11==0.16.0",
     "toolz==1.0.0",
     "cachetools==6.1.0",

@@ -189,8 +189,6 @@ class Reachable:
             made = self._member(cls, name)
             if made is not None:
                 yield _Meaning(0, ((made, 1.0),))
-        for base in self._graph.bases(cls):
-            yield _Meaning(0, ((base, MENTION),))
 
     def _meaning(self, use: Use, function: Function, types: Mapping[str, str]) -> _Meaning | None:
         graph = self._graph
