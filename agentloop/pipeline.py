@@ -31,6 +31,9 @@ from agentloop.types import Chunk, Corpus, Ranking
 from agentloop.verify import verify_released
 from agentloop.warm import Warm, primary
 
+CUT_SHORT = frozenset({"time", "deadline", "max_turns"})
+"""Ends that cut a loop short. A spent call budget does not: the last turn answers with what was found."""
+
 Progress = Callable[[Stage, float], None]
 """Called at the start of each stage with the share of the request that is done, 0..1."""
 
@@ -217,4 +220,7 @@ async def _explore(job: _Run, session: RetrievalSession, corpus: Corpus) -> Loop
         )
     if result.failure:
         job.ledger.warn(WarningCode.MODEL_UNAVAILABLE, result.failure, Stage.LOOP)
+    elif result.stop_reason in CUT_SHORT:
+        message = f"The tool loop ended at a limit ({result.stop_reason}) before it was done."
+        job.ledger.warn(WarningCode.LOOP_LIMIT_REACHED, message, Stage.LOOP)
     return result

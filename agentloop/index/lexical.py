@@ -23,7 +23,6 @@ from agentloop.index.language import stemmer
 from agentloop.types import Chunk, Corpus, FileKind, Hit, SourceFile
 
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
-FIELDS = ("body", "name", "path")
 MAX_VARIANTS = 12  # inflected forms of one word; the commonest come first
 _SCAN = 200  # words of the index that are looked at for one stem
 _TIE_ROOM = 64
@@ -183,13 +182,6 @@ class LexicalIndex:
         if not built or not self._count or limit <= 0:
             return []
         query = tantivy.Query.boolean_query([(tantivy.Occur.Should, q) for q in built])
-        return self._run(query, limit)
-
-    def phrase(self, parts: Sequence[str], limit: int, slop: int = 0) -> list[Hit]:
-        """Chunks that hold words side by side (`slop`: that many words may stand between)."""
-        if len(parts) < 2 or not self._count:
-            return self.search([Term(((parts[0], 1.0),))], limit) if parts else []
-        query = tantivy.Query.phrase_query(self._schema, "body", list(parts), slop)
         return self._run(query, limit)
 
     def matching(self, pattern: str, limit: int) -> list[Hit]:

@@ -14,7 +14,6 @@ from agentloop.types import Draft
 
 MAX_WARNINGS = 2
 MAX_COLLAPSED = 2000
-WARNING_REACH = 200  # lines before the root failure in which a warning counts as related without shared words
 STEP_CHARS = 60
 STEPS = 3
 

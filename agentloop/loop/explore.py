@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,10 +43,6 @@ class LoopResult:
     usage: Usage = field(default_factory=Usage)
     cost: dict[str, float] = field(default_factory=dict)
     failure: str = ""
-
-    def trace_json(self) -> bytes:
-        """The trace as UTF-8 JSON, for the artifact."""
-        return json.dumps(self.trace, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
 async def explore(

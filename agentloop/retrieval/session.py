@@ -79,6 +79,13 @@ class RetrievalSession:
                     f"The strategy {strategy} is not available here; the others were used.",
                     Stage.RETRIEVAL,
                 )
+        if len(request.question) > question.MAX_CHARS:
+            self._ledger.warn(
+                WarningCode.QUESTION_TRUNCATED,
+                f"Of the question's {len(request.question)} characters the first and the last "
+                f"{question.MAX_CHARS // 2} were used to search.",
+                Stage.RETRIEVAL,
+            )
         asked = question.read(request.question)
         self._first = self.retriever.retrieve(
             asked, request.strategies, params.stack_trace or "", params.failing_tests

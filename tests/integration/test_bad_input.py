@@ -106,6 +106,7 @@ def test_a_query_of_100_000_characters(tmp_path: Path) -> None:
     pack = json.loads(done.stdout)
     assert pack["payload"]["evidence"][0]["source_refs"][0]["path"] == "a.md"
     assert pack["payload"]["budget"]["final_pack_tokens"] <= 4000
+    assert "QUESTION_TRUNCATED" in [w["code"] for w in pack["payload"]["warnings"]]
     assert compress(tmp_path / "home", long + "x", tmp_path / "a.md").returncode == 2
 
 

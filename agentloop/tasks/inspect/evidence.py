@@ -25,7 +25,6 @@ CERTAIN = 3  # of them, whatever structure says of the same lines
 CENTRAL_FILES = 12  # files whose edges, risks and calls are told
 MOST = {"entry_point": 3, "risk": 3, "doc_mismatch": 2}
 TOLD_SUBSYSTEMS = 6
-TOLD_ENTRY_POINTS = 6
 TOLD_EDGES = 16
 TOLD_SYMBOLS = 6
 TOLD_CALLS = 4
