@@ -190,6 +190,12 @@ class RetrievalSession:
                 break
             spent += size
             kept.append(number)
+        if spent > budget:
+            self._ledger.warn(
+                WarningCode.RETRIEVAL_BUDGET_REACHED,
+                f"The best chunk alone has {spent} tokens, over retrieved_chunk_budget={budget}; it is kept.",
+                Stage.RETRIEVAL,
+            )
         self._ledger.add(Stage.RETRIEVAL, chunks=len(kept), tokens=spent)
         return kept, spent
 

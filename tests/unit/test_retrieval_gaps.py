@@ -26,3 +26,11 @@ def test_an_id_in_a_repeated_line_is_found(tmp_path: Path) -> None:
     first = payload["evidence"][0]["source_refs"][0]
     assert first["line_start"] <= wanted + 1 <= first["line_end"]
     assert first["line_end"] - first["line_start"] < 10
+
+
+def test_a_best_chunk_over_the_chunk_budget_is_kept_and_told(tmp_path: Path) -> None:
+    (tmp_path / "fees.md").write_text("# Fees\n\n" + "The fee of an order is told in words. " * 40 + "\n")
+    request = make_request("fee", [tmp_path], constraints={"retrieved_chunk_budget": 256})
+    payload = compress_sync(request).released["payload"]
+    assert payload["evidence"]
+    assert "RETRIEVAL_BUDGET_REACHED" in [w["code"] for w in payload["warnings"]]
