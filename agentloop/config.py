@@ -11,6 +11,28 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
+class InputPart:
+    """A part of one folder, for a shard: its paths from `first` on, up to but without `before`.
+
+    Paths are compared as text, relative to the folder, a folder's own with a slash at its end: the order of
+    a walk. Empty bounds are open, so that the parts of a folder hold whatever it holds when it is read.
+    """
+
+    input: int  # number of the input, from 0
+    first: str = ""
+    before: str = ""
+
+    def holds(self, path: str) -> bool:
+        """Whether a path belongs to this part."""
+        return self.first <= path and (not self.before or path < self.before)
+
+    def reaches(self, folder: str) -> bool:
+        """Whether a path below `folder` (which ends with a slash) may belong to this part."""
+        below = not self.first.startswith(folder) and folder < self.first
+        return not below and (not self.before or folder < self.before)
+
+
+@dataclass(frozen=True, slots=True)
 class Caps:
     """How much of an input is read. Whatever a cap cuts off is named in the pack's coverage.
 
@@ -28,6 +50,16 @@ class Caps:
     stream_log_bytes: int = 16 * MIB  # a log above this is streamed, not held
     parse_seconds: float = 1.0  # tree-sitter, a file
     follow_hard_links: bool = False
+    parts: tuple[InputPart, ...] = ()  # of a shard: the folders of which it reads a part only
+
+    @property
+    def max_entries(self) -> int:
+        """Names in folders that are looked at before a walk gives up: five for each file it may read."""
+        return self.max_files * 5
+
+    def part(self, number: int) -> InputPart | None:
+        """The part of an input (from 0) that is read; None: all of it."""
+        return next((part for part in self.parts if part.input == number), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentloop import packcache
 from agentloop.cache import Cache, FileCache, NoCache
 from agentloop.clock import Clock
-from agentloop.config import Caps, Policy
+from agentloop.config import Caps, InputPart, Policy
 from agentloop.entities import entities
 from agentloop.errors import AgentloopError, Stage
 from agentloop.request import Classification, CompressRequest, parse_request
@@ -59,6 +59,11 @@ def policy_from_json(value: dict[str, Any]) -> Policy:
             ),
         }
     )
+
+
+def caps_from_json(value: dict[str, Any]) -> Caps:
+    """The caps that `asdict` wrote; those of an earlier release have no parts."""
+    return Caps(**{**value, "parts": tuple(InputPart(**part) for part in value.get("parts", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ class JobSpec:
                 namespace=value["namespace"],
                 request=request,
                 policy=replace(policy_from_json(value["policy"]), allowed_roots=tuple(manifest["roots"])),
-                caps=Caps(**value["caps"]),
+                caps=caps_from_json(value["caps"]),
                 cache_dir=value["cache_dir"],
                 cache_bytes=value["cache_bytes"],
                 model_profile=value["model_profile"],

@@ -2,27 +2,24 @@
 
 Items keep their claims and refs, with the inputs numbered as the whole request has them. They compete
 by relevance, then confidence, then shard order; items whose decisive span is the same are collapsed.
-Counts add up, warnings are joined, and a shard that gave no pack is named in `coverage.shards_failed`.
-`details` and `answer`, which speak of one shard's items, stay in the shards' own packs.
+Counts add up, warnings are joined, `details` and `answer` follow the items that leave, and a shard that
+gave no pack is named in `coverage.shards_failed`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentloop import __version__
-from agentloop.compress.accounts import PROVENANCE_TOKENS
-from agentloop.compress.fit import RESPONSE_OVERHEAD_TOKENS
+from agentloop.compress.fit import Envelope, Fitted, enclose, pack_limit
 from agentloop.compress.items import item_tokens
-from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
+from agentloop.errors import AgentloopError, Stage, WarningCode
+from agentloop.merge_details import Ids, merge_answers, merge_details
 from agentloop.pack import (
-    SCHEMA_NAMES,
-    SCHEMA_VERSION,
-    BudgetAccount,
     Collapsed,
     Coverage,
     EvidenceItem,
@@ -36,7 +33,7 @@ from agentloop.pack import (
     SkippedExamples,
     SourceRef,
     canonical,
-    final_pack_tokens,
+    schema_ref,
     short_hash,
     to_json,
     with_short_hashes,
@@ -56,6 +53,13 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Empty:
+    """A part of a folder that holds nothing to read: how many files were skipped, by reason."""
+
+    skipped: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Stamp:
     """What makes the provenance of a merged pack."""
 
@@ -72,52 +76,87 @@ class Merged:
     artifacts: dict[str, bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """An item of the merged pack, and where it comes from: numbers of parts with the ids it has there."""
+
+    item: EvidenceItem
+    origins: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """All that goes into a merged pack."""
+
+    request: CompressRequest
+    parts: Sequence[Part]
+    failed: Sequence[str]
+    empty: Sequence[Empty]
+    hashes: Mapping[int, str]
+    ranked: Sequence[_Ranked]
+
+    @property
+    def payloads(self) -> list[Payload]:
+        """The payloads of the parts, in order."""
+        return [part.pack.payload for part in self.parts]
+
+
 def merge_packs(
-    request: CompressRequest, parts: Sequence[Part], failed: Sequence[str], stamp: Stamp
+    request: CompressRequest,
+    parts: Sequence[Part],
+    failed: Sequence[str],
+    stamp: Stamp,
+    empty: Sequence[Empty] = (),
+    hashes: Mapping[int, str] | None = None,
 ) -> Merged:
-    """Merge the packs of a request's shards; `failed` names those that gave none.
+    """Merge the packs of a request's shards.
+
+    Args:
+        failed: names of the shards that gave no pack.
+        empty: those that had nothing to read.
+        hashes: by input number the hash of a folder that was cut into parts, empty where it isn't known.
 
     Raises:
-        AgentloopError: EVIDENCE_PACK_OVER_BUDGET, not one item fits.
+        AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED, not one item fits.
     """
-    ranked = _ranked(parts)
-    limit = min(
-        request.constraints.final_evidence_pack_budget,
-        request.constraints.remote_model_context_budget - PROVENANCE_TOKENS - RESPONSE_OVERHEAD_TOKENS,
-    )
-    low, high = 0, len(ranked)
+    whole = _Whole(request, parts, failed, empty, hashes or {}, _ranked(parts))
+    limit, code, name = pack_limit(request.constraints)
+    low, high = 0, len(whole.ranked)
     while low < high:  # the most items that fit: a pack only grows with each
         middle = (low + high + 1) // 2
-        if _tokens(_pack(request, parts, failed, ranked[:middle], len(ranked))) <= limit:
+        if _tokens(_fitted(whole, middle)) <= limit:
             low = middle
         else:
             high = middle - 1
-    pack = _pack(request, parts, failed, ranked[:low], len(ranked))
-    if _tokens(pack) > limit or (ranked and not low):
+    fitted = _fitted(whole, low)
+    if _tokens(fitted) > limit or (whole.ranked and not low):
         raise AgentloopError(
-            ErrorCode.EVIDENCE_PACK_OVER_BUDGET,
-            "final_evidence_pack_budget is too small for one item of the merged pack; raise it.",
+            code,
+            f"{name} is too small for one item of the merged pack; raise it.",
             Stage.COMPRESSION,
-            {"budget": limit},
+            {"budget": name},
         )
-    return _stamped(pack, parts, stamp)
+    return _stamped(fitted, parts, stamp)
 
 
-def _ranked(parts: Sequence[Part]) -> list[EvidenceItem]:
+def _ranked(parts: Sequence[Part]) -> list[_Ranked]:
     """All items, best first, those on the same span collapsed into the best of them."""
     order = sorted(
         (
-            (-item.relevance, -item.confidence, number, place, _placed(item, part.inputs))
+            (-item.relevance, -item.confidence, number, place, item)
             for number, part in enumerate(parts)
             for place, item in enumerate(part.pack.payload.evidence)
         ),
         key=lambda entry: entry[:4],
     )
-    kept: dict[tuple[str, str], EvidenceItem] = {}
-    for *_, item in order:
+    kept: dict[tuple[str, str], _Ranked] = {}
+    for _, _, number, _, item in order:
         key = (item.kind, item.source_refs[0].chunk_hash)
-        first = kept.get(key)
-        kept[key] = item if first is None else _joined(first, item)
+        first, origin = kept.get(key), (number, item.id)
+        if first is None:
+            kept[key] = _Ranked(_placed(item, parts[number].inputs), (origin,))
+        else:
+            kept[key] = _Ranked(_joined(first.item, item), (*first.origins, origin))
     return list(kept.values())
 
 
@@ -161,54 +200,45 @@ def _numbered(items: Sequence[EvidenceItem]) -> tuple[EvidenceItem, ...]:
     return tuple(found)
 
 
-def _pack(
-    request: CompressRequest,
-    parts: Sequence[Part],
-    failed: Sequence[str],
-    items: Sequence[EvidenceItem],
-    ranked: int,
-) -> Pack:
-    evidence = _numbered(items)
-    payloads = [part.pack.payload for part in parts]
-    budget = BudgetAccount(
-        retrieved_chunk_tokens=sum(p.budget.retrieved_chunk_tokens for p in payloads),
-        compressed_tokens=sum(item.tokens for item in evidence),
-        final_pack_tokens=0,
-        remote_context_budget=request.constraints.remote_model_context_budget,
-        tokenizer=payloads[0].budget.tokenizer,
-    )
-    payload = Payload(
+def _fitted(whole: _Whole, count: int) -> Fitted:
+    """The payload of the first `count` items."""
+    request, payloads = whole.request, whole.payloads
+    kept = whole.ranked[:count]
+    items = _numbered([ranked.item for ranked in kept])
+    ids: Ids = {
+        origin: item.id for ranked, item in zip(kept, items, strict=True) for origin in ranked.origins
+    }
+    around = Envelope(
+        request=request,
         query=payloads[0].query,
-        input_scope=_scope(request, parts),
+        scope=_scope(whole),
         retrieval=_retrieval(payloads),
-        evidence=evidence,
-        coverage=_coverage(payloads, failed),
-        budget=budget,
-        warnings=_warnings(payloads, failed, ranked - len(items), request),
-        policy_mode=payloads[0].policy_mode,
+        coverage=_coverage(whole),
+        warnings=_warnings(whole, len(whole.ranked) - count),
+        retrieved_tokens=sum(p.budget.retrieved_chunk_tokens for p in payloads),
+        policy_mode=payloads[0].policy_mode or "",
+        quality=_quality(whole.parts, count),
+        details=merge_details(request, [p.details for p in payloads], ids),
+        answer=merge_answers([p.answer for p in payloads], ids),
     )
-    pack = Pack(
-        schema_name=SCHEMA_NAMES[request.task_type],
-        schema_version=SCHEMA_VERSION,
-        payload=payload,
-        evidence_refs=tuple(item.id for item in evidence),
-        quality_signals=_quality(parts, len(items)),
-        provenance=Provenance(agentloop="", created="", seconds=0, pack_id=""),
-    )
-    account = budget.model_copy(update={"final_pack_tokens": _tokens(pack)})
-    return pack.model_copy(update={"payload": payload.model_copy(update={"budget": account})})
+    return enclose(items, around)
 
 
-def _tokens(pack: Pack) -> int:
-    return final_pack_tokens(with_short_hashes(to_json(pack)))
+def _tokens(fitted: Fitted) -> int:
+    return fitted.payload.budget.final_pack_tokens
 
 
-def _scope(request: CompressRequest, parts: Sequence[Part]) -> InputScope:
-    """The inputs in the order of the request; those of failed shards have no hash and are left out."""
+def _scope(whole: _Whole) -> InputScope:
+    """The inputs in the order of the request; those without a hash, of failed shards, are left out."""
     found: dict[int, str] = {}
-    for part in parts:
+    for part in whole.parts:
         found.update(zip(part.inputs, part.pack.payload.input_scope.source_refs, strict=True))
-    level = max((part.pack.payload.input_scope.classification for part in parts), key=lambda c: c.rank)
+    for number, digest in whole.hashes.items():
+        if digest:
+            found[number] = schema_ref(whole.request.input_refs[number], digest)
+        else:
+            found.pop(number, None)
+    level = max((p.input_scope.classification for p in whole.payloads), key=lambda c: c.rank)
     return InputScope(classification=level, source_refs=tuple(found[n] for n in sorted(found)))
 
 
@@ -228,39 +258,40 @@ def _retrieval(payloads: Sequence[Payload]) -> Retrieval:
     )
 
 
-def _coverage(payloads: Sequence[Payload], failed: Sequence[str]) -> Coverage:
-    found = [payload.coverage for payload in payloads]
+def _coverage(whole: _Whole) -> Coverage:
+    found = [payload.coverage for payload in whole.payloads]
     skipped: dict[str, SkippedExamples] = {}
-    for reason in sorted({reason for c in found for reason in c.skipped}):
+    reasons = {reason for c in found for reason in c.skipped} | {r for e in whole.empty for r in e.skipped}
+    for reason in sorted(reasons):
         mine = [c.skipped[reason] for c in found if reason in c.skipped]
         examples = tuple(path for one in mine for path in one.examples)[:MAX_EXAMPLES]
-        skipped[reason] = SkippedExamples(count=sum(one.count for one in mine), examples=examples)
+        count = sum(one.count for one in mine) + sum(e.skipped.get(reason, 0) for e in whole.empty)
+        skipped[reason] = SkippedExamples(count=count, examples=examples)
     return Coverage(
-        files_seen=sum(c.files_seen for c in found),
+        files_seen=sum(c.files_seen for c in found) + sum(sum(e.skipped.values()) for e in whole.empty),
         files_indexed=sum(c.files_indexed for c in found),
         bytes_indexed=sum(c.bytes_indexed for c in found),
         skipped=skipped,
         truncated=tuple(dict.fromkeys(name for c in found for name in c.truncated)),
-        shards_failed=tuple(failed),
+        shards_failed=tuple(whole.failed),
     )
 
 
-def _warnings(
-    payloads: Sequence[Payload], failed: Sequence[str], trimmed: int, request: CompressRequest
-) -> tuple[PackWarning, ...]:
-    trim = str(WarningCode.EVIDENCE_TRIMMED)
+def _warnings(whole: _Whole, trimmed: int) -> tuple[PackWarning, ...]:
+    trim, failed, payloads = str(WarningCode.EVIDENCE_TRIMMED), whole.failed, whole.payloads
     told = {(w.code, w.message): w for p in payloads for w in p.warnings if w.code != trim}
     found = list(told.values())
     if failed:
+        of = len(failed) + len(payloads) + len(whole.empty)
         found.append(
             PackWarning(
                 code=str(WarningCode.LOW_COVERAGE),
-                message=f"{len(failed)} of {len(failed) + len(payloads)} shards gave no pack.",
+                message=f"{len(failed)} of {of} shards gave no pack.",
                 stage=str(Stage.COMPRESSION),
             )
         )
     if trimmed:
-        budget = request.constraints.final_evidence_pack_budget
+        budget = whole.request.constraints.final_evidence_pack_budget
         message = f"{trimmed} lower-ranked items did not fit final_evidence_pack_budget={budget}."
         found.append(PackWarning(code=trim, message=message, stage=str(Stage.COMPRESSION)))
     return tuple(found)
@@ -277,9 +308,8 @@ def _quality(parts: Sequence[Part], items: int) -> QualitySignals:
     )
 
 
-def _stamped(pack: Pack, parts: Sequence[Part], stamp: Stamp) -> Merged:
-    content = with_short_hashes(to_json(pack))
-    content.pop("provenance", None)
+def _stamped(fitted: Fitted, parts: Sequence[Part], stamp: Stamp) -> Merged:
+    content = fitted.content()
     shards = [
         {"shard": p.name, "pack_id": p.pack.provenance.pack_id, "job_id": p.pack.provenance.job_id}
         for p in parts
@@ -293,7 +323,7 @@ def _stamped(pack: Pack, parts: Sequence[Part], stamp: Stamp) -> Merged:
         job_id=stamp.job_id,
         artifacts={"shards.json": short_hash("sha256:" + hashlib.sha256(shards_json).hexdigest())},
     )
-    whole = pack.model_copy(update={"provenance": provenance})
+    whole = fitted.pack(provenance)
     return Merged(
         with_short_hashes(to_json(whole)),
         {

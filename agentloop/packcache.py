@@ -32,7 +32,7 @@ from agentloop.request import CompressRequest
 from agentloop.sources.snapshot import Snapshot, take
 from agentloop.sources.uri import absolute_path
 from agentloop.types import Corpus
-from agentloop.warm import ENTRIES_PER_FILE, Warm, skipped
+from agentloop.warm import Warm, skipped
 
 NOT_KEPT = frozenset(
     {
@@ -165,7 +165,7 @@ def look_up(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps, 
         return "miss"
     value = json.loads(data)
     roots = [absolute_path(ref.uri, "input") for ref in request.input_refs]
-    found = take(roots, frozenset(value["skip"]), caps.max_files * ENTRIES_PER_FILE)
+    found = take(roots, frozenset(value["skip"]), caps.max_entries)
     if found is None or value["racy"] or snapshot_digest(found.without(value["skip"])) != value["snapshot"]:
         return "miss"
     key = pack_key(request, value["corpus"], policy, caps, model)

@@ -26,8 +26,6 @@ from agentloop.sources.snapshot import Snapshot, identity, take
 from agentloop.sources.uri import absolute_path
 from agentloop.types import Chunk, Corpus, FileKind, Memory, SourceFile
 
-ENTRIES_PER_FILE = 5  # as discovery's walk: entries looked at for each file that may be read
-
 Progress = Callable[[Stage, float], None]
 
 
@@ -185,7 +183,7 @@ def _roots(request: CompressRequest) -> list[str]:
 
 
 def _snapshot(request: CompressRequest, caps: Caps, skip: frozenset[str]) -> Snapshot | None:
-    return take(_roots(request), skip, caps.max_files * ENTRIES_PER_FILE)
+    return take(_roots(request), skip, caps.max_entries)
 
 
 def skipped(corpus: Corpus) -> frozenset[str]:

@@ -86,7 +86,10 @@ class Settings:
     retention_days: int = _setting(
         "BROKER_RETENTION_DAYS", "finished jobs and their run directories are kept so long; 0: for ever", 30
     )
-    shard_mb: int = _setting("BROKER_SHARD_MB", "an input above this is split into child jobs", 512)
+    shard_mb: int = _setting("BROKER_SHARD_MB", "inputs above this are split into child jobs", 512)
+    shard_files: int = _setting(
+        "BROKER_SHARD_FILES", "inputs with more files than this are split into child jobs", 50_000
+    )
     shard_inputs: int = _setting("BROKER_SHARD_INPUTS", "more inputs than this are split into child jobs", 16)
     allowed_hosts: tuple[str, ...] = _setting(
         "BROKER_ALLOWED_HOSTS", "names besides loopback that the Host header may carry", ()
@@ -324,6 +327,8 @@ def _checked(settings: Settings) -> Settings:
         raise SettingsError("BROKER_BACKEND is `local` or `slurm`")
     if wrong := oauth.check_settings(settings):
         raise SettingsError(wrong)
+    if not (settings.shard_mb and settings.shard_files and settings.shard_inputs):
+        raise SettingsError("BROKER_SHARD_MB, BROKER_SHARD_FILES and BROKER_SHARD_INPUTS are at least 1")
     if settings.max_attempts < 1:
         raise SettingsError("BROKER_MAX_ATTEMPTS is at least 1")
     return settings

@@ -1,4 +1,4 @@
-"""From a request to a job: rights, backend, inputs, plan, shards."""
+"""From a request to a job: rights, backend, inputs, plan, whether it is split."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from broker.config import Settings
 from broker.errors import BrokerCode, BrokerError
 from broker.jobs.artifacts import EVIDENCE_PACK
 from broker.jobs.model import Job, new_id
-from broker.jobs.roots import shards_of
 from broker.jobs.store import Store
 from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
 from broker.policy import ARTIFACT_SCHEME, Authorised, authorise, verify_declared
+from broker.shards import ShardLimits, Sizes
 
 
 class Intake:
@@ -27,6 +27,7 @@ class Intake:
         self._store = store
         self._backends = backends
         self._settings = settings
+        self._sizes = Sizes(ShardLimits.of(settings))
 
     async def new_job(self, caller: Principal, request: CompressRequest, digest: str) -> Job:
         """The job of a request; `digest` is the request's hash.
@@ -52,16 +53,16 @@ class Intake:
         rules = self._settings.rules(caller.namespace)
         settings = self._settings
 
-        def look() -> tuple[Authorised, list[list[int]]]:
+        def look() -> tuple[Authorised, bool]:
             """All that touches the file system, on one thread: it may be slow, and hang on NFS."""
             allowed = authorise(request, rules, artifacts, settings.home)
             verify_declared(allowed.request)
-            return allowed, shards_of(allowed.request, settings)
+            return allowed, self._sizes.broad(allowed.request)
 
-        allowed, shards = await asyncio.to_thread(look)
+        allowed, broad = await asyncio.to_thread(look)
         plan = make_plan(request, settings).to_json()
-        if len(shards) > 1:
-            plan |= {"root": True, "shards": shards}
+        if broad:
+            plan["root"] = True  # split when it starts: see broker.jobs.roots
         tier = Tier(plan["tier"])
         now = self._store.now()
         return Job(

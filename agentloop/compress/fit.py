@@ -108,7 +108,7 @@ def fit(prepared: Sequence[Prepared], frame: Frame, constraints: Constraints, mo
         AgentloopError: EVIDENCE_PACK_OVER_BUDGET or REMOTE_CONTEXT_BUDGET_EXCEEDED; `details.least` is the
             smallest budget that would do.
     """
-    limit, code, name = _limit(constraints)
+    limit, code, name = pack_limit(constraints)
     per_item = constraints.per_chunk_compression_budget
     lean = [shape(p, n, LEAN_CLAIM_TOKENS, LEAN_REFS, per_item) for n, p in enumerate(prepared, 1)]
     _check_items(lean, per_item)
@@ -140,7 +140,7 @@ def _counted(fitted: Fitted, prepared: int) -> Fitted:
     return replace(fitted, trimmed=prepared - len(fitted.payload.evidence))
 
 
-def _limit(constraints: Constraints) -> tuple[int, ErrorCode, str]:
+def pack_limit(constraints: Constraints) -> tuple[int, ErrorCode, str]:
     """The tighter of the two budgets that bound the pack, and what to say when it is too tight."""
     final = constraints.final_evidence_pack_budget
     remote = constraints.remote_model_context_budget - PROVENANCE_TOKENS - RESPONSE_OVERHEAD_TOKENS
@@ -212,7 +212,11 @@ def _with_examples(
 
 def _payload(items: Sequence[EvidenceItem], frame: Frame, examples: int, *, bare: bool = False) -> Fitted:
     """A payload of these items; `trimmed` is not counted yet."""
-    around = frame(len(items), examples, bare=bare)
+    return enclose(items, frame(len(items), examples, bare=bare))
+
+
+def enclose(items: Sequence[EvidenceItem], around: Envelope) -> Fitted:
+    """The payload of an envelope with these items in it, its tokens counted; `trimmed` is not."""
     account = BudgetAccount(
         retrieved_chunk_tokens=around.retrieved_tokens,
         compressed_tokens=sum(item.tokens for item in items),

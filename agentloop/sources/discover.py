@@ -28,7 +28,6 @@ Progress = Callable[[int], None]
 """Called now and then with the number of files read so far."""
 
 _PROGRESS_EVERY = 500
-_ENTRIES_PER_FILE = 5  # a walk gives up after so many entries for each file that it may read
 
 
 def discover(
@@ -164,8 +163,8 @@ class _Discovery:
             finally:
                 os.close(fd)
             return
-        entries = self.caps.max_files * _ENTRIES_PER_FILE
-        walk = Walk(path, fd, self.caps.max_depth, entries, exclude)
+        part = self.caps.part(len(self.inputs))
+        walk = Walk(path, fd, self.caps.max_depth, self.caps.max_entries, exclude, part)
         try:
             found = self._read(walk, reader)
             commit, tree = _repository_state(walk)

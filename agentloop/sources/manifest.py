@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +19,15 @@ def corpus_hash(files: Iterable[SourceFile]) -> str:
     """
     lines = sorted(
         f"{file.content_hash[HEX:]} {file.size} ".encode() + os.fsencode(file.path) + b"\n" for file in files
+    )
+    return "sha256:" + sha256(b"".join(lines)).hexdigest()
+
+
+def entries_hash(entries: Iterable[Mapping[str, Any]]) -> str:
+    """As `corpus_hash`, of the `files` of manifests: a folder that was read in parts."""
+    lines = sorted(
+        f"{entry['content_hash'][HEX:]} {entry['size_bytes']} ".encode() + os.fsencode(entry["path"]) + b"\n"
+        for entry in entries
     )
     return "sha256:" + sha256(b"".join(lines)).hexdigest()
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from agentloop.config import InputPart
 from agentloop.sources.git import meta as git_meta
 from agentloop.sources.ignore import MAX_IGNORE_BYTES, IgnoreStack, parse_ignore
 from agentloop.sources.languages import VCS_DIRS
@@ -89,6 +90,7 @@ class Walk:
     max_depth: int
     max_entries: int
     exclude: Exclude
+    part: InputPart | None = None  # only these paths; what is left out is told by the part that holds it
     repositories: list[Repository] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)  # work trees whose git data isn't in the input
     stopped: SkipReason | None = None
@@ -128,25 +130,37 @@ class Walk:
             self.stop(SkipReason.FILE_LIMIT)
             return None
         is_dir, is_file, is_link = _type_of(entry)
+        if self.part is not None and not self._mine(path, is_dir):
+            return None
         if name in VCS_DIRS and (is_dir or name == ".git"):
-            self.exclude(path, SkipReason.VCS, "", is_dir)
+            self._leave_out(path, SkipReason.VCS, "", is_dir)
             return None
         ignored = dropped = False
         if folder.rules.any:
             ignored, dropped = self._ignored(folder.rules, os.fsencode(path), os.fsencode(name), is_dir)
         if ignored:
-            self.exclude(path, SkipReason.IGNORED, "", is_dir)
+            self._leave_out(path, SkipReason.IGNORED, "", is_dir)
         elif is_link:
-            self.exclude(path, SkipReason.SYMLINK, "", False)
+            self._leave_out(path, SkipReason.SYMLINK, "", False)
         elif is_file:
             return Found(path, folder.path, name, folder.fd)
         elif not is_dir:
-            self.exclude(path, SkipReason.SPECIAL_FILE, "", False)
+            self._leave_out(path, SkipReason.SPECIAL_FILE, "", False)
         elif depth > self.max_depth:
-            self.exclude(path, SkipReason.DEPTH_LIMIT, f"deeper than {self.max_depth} folders", True)
+            self._leave_out(path, SkipReason.DEPTH_LIMIT, f"deeper than {self.max_depth} folders", True)
         else:
             return self._descend(name, path, folder, dropped)
         return None
+
+    def _mine(self, path: str, is_dir: bool) -> bool:
+        """Whether the walk's part holds the path, or may hold some below it."""
+        assert self.part is not None  # noqa: S101 - asked only where there is one
+        return self.part.reaches(f"{path}/") if is_dir else self.part.holds(path)
+
+    def _leave_out(self, path: str, reason: SkipReason, detail: str, is_dir: bool) -> None:
+        """Tell an exclusion, unless another part of the folder holds it and tells it."""
+        if self.part is None or self.part.holds(f"{path}/" if is_dir and path else path):
+            self.exclude(path, reason, detail, is_dir)
 
     def _ignored(self, rules: _Rules, path: bytes, name: bytes, is_dir: bool) -> tuple[bool, bool]:
         """Whether the entry is left out, and whether only tracked files below it count."""
@@ -162,7 +176,7 @@ class Walk:
         try:
             fd = open_dir(name, folder.fd)
         except Refused as exc:
-            self.exclude(path, exc.reason, exc.detail, True)
+            self._leave_out(path, exc.reason, exc.detail, True)
             return None
         return self._enter(path, fd, replace(folder.rules, dropped=dropped))
 
@@ -204,7 +218,7 @@ class Walk:
                         break  # `_visit` counts them and stops
         except OSError as exc:
             skip = refused(exc)
-            self.exclude(path, skip.reason, skip.detail, True)
+            self._leave_out(path, skip.reason, skip.detail, True)
         entries.sort(key=_order)
         return entries
 

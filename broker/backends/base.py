@@ -38,6 +38,15 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Stages of a run that a backend runs ahead, as a job of their own on a cheaper tier."""
+
+    stage: str
+    tier: Tier
+    resources: Resources
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One attempt, as a backend sees it.
 
@@ -59,6 +68,10 @@ class Run:
     submitted_at: float = 0.0
     backend_id: str = ""
     affinity: str = ""  # runs with the same one work on the same inputs and may share what is kept of them
+    root_id: str = ""  # of a shard: its root; shards of one root are alike and may share an array
+    shard: int | None = None  # its number, from 0
+    shard_count: int = 0  # shards of that root
+    before: tuple[Step, ...] = ()  # what is done before this run's own stage, in order
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,15 @@ from broker.jobs.model import Artifact, new_id
 RESULT = "result"
 EVIDENCE_PACK = "evidence_pack"
 LOCAL_INDEX = "local_index"
+INPUT_MANIFEST = "input_manifest"
 KINDS = {
     "evidence_pack.json": EVIDENCE_PACK,
-    "manifest.json": "input_manifest",
+    "manifest.json": INPUT_MANIFEST,
     "chunks.json": "chunks",
     "indexes.json": LOCAL_INDEX,
     "retrieval.json": "retrieval_run",
 }
-_PREFIX = {EVIDENCE_PACK: "evpack", LOCAL_INDEX: "index", "input_manifest": "manifest"}
+_PREFIX = {EVIDENCE_PACK: "evpack", LOCAL_INDEX: "index", INPUT_MANIFEST: "manifest"}
 _METADATA_BYTES = 1 << 20
 
 
@@ -139,7 +140,7 @@ def _described(artifact: Artifact, data: bytes, pack: Mapping[str, Any]) -> Arti
         return replace(artifact, metadata=metadata, public_id=str(pack["provenance"]["pack_id"]))
     if artifact.kind in {LOCAL_INDEX, "retrieval_run"} and len(data) <= _METADATA_BYTES:
         return replace(artifact, metadata=json.loads(data))
-    if artifact.kind == "input_manifest":
+    if artifact.kind == INPUT_MANIFEST:
         manifest = json.loads(data)
         metadata = {
             "manifest_id": manifest["manifest_id"],

@@ -196,14 +196,21 @@ class Dispatcher:
             submitted_at=job.updated_at,
             backend_id=job.backend_id,
             affinity=self._prepare.affinity(job),
+            root_id=(job.root_id or "") if job.shard is not None else "",
+            shard=job.shard,
+            shard_count=int(job.plan.get("shard_count", 0)),
         )
 
     # --- roots -------------------------------------------------------------------------------------
 
     async def _fly_root(self, root: Job) -> None:
         """A root takes no worker: its children do, and then their packs are merged."""
+        denied = await self._prepare.check(root)
+        if denied is not None:
+            await self._finish(root, End(error=denied), frozenset())
+            return
         with self._bus.subscribe_all() as changed:
-            await self._reducer.children(root)
+            root = await self._reducer.children(root)
             await self._store.change(root.job_id, self._to_running, event="running")
             shards = await self._reducer.ended(root, changed)
         end: End | None = None

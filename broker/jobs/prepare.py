@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from agentloop import packcache
+from agentloop.config import Caps, InputPart
 from agentloop.errors import AgentloopError
 from agentloop.jobspec import JobSpec
 from agentloop.request import CompressRequest, InputType
@@ -43,12 +44,17 @@ class Preparer:
     def _request(self, job: Job) -> CompressRequest:
         return CompressRequest.model_validate(dict(job.request))
 
+    def _caps(self, job: Job) -> Caps:
+        """The caps of a job; a shard reads parts of folders only."""
+        parts = tuple(InputPart(**part) for part in job.plan.get("parts", ()))
+        return replace(self._settings.caps(), parts=parts)
+
     def affinity(self, job: Job) -> str:
         """What this job's inputs have in common with other jobs on them; empty where nothing may be kept."""
         if self._settings.cache == "off" or job.attempt > 1:
             return ""  # a second attempt trusts nothing that is kept
         request, policy = self._request(job), self._settings.policy(job.namespace)
-        return packcache.affinity(request, policy, self._settings.caps())
+        return packcache.affinity(request, policy, self._caps(job))
 
     def write(self, job: Job) -> None:
         """Write the input documents and open the attempt.
@@ -66,7 +72,7 @@ class Preparer:
             namespace=job.namespace,
             request=request,
             policy=policy,
-            caps=settings.caps(),
+            caps=self._caps(job),
             cache_dir=str(settings.home_path / "cache") if settings.cache == "on" else "",
             cache_bytes=settings.cache_max_mb << 20,
             model_profile=plan.model_profile,

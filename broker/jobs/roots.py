@@ -4,76 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from agentloop.errors import AgentloopError, WarningCode
-from agentloop.merge import Merged, Part, Stamp, merge_packs
+from agentloop.errors import AgentloopError, ErrorCode, WarningCode
+from agentloop.merge import Empty, Merged, Part, Stamp, merge_packs
 from agentloop.pack import Pack
-from agentloop.request import CompressRequest, InputRole
+from agentloop.request import CompressRequest
 from agentloop.rundir import RunDir
+from agentloop.sources.manifest import entries_hash
+from agentloop.sources.report import check_declared
 from broker.config import Settings
-from broker.jobs.artifacts import EVIDENCE_PACK, read_artifact
+from broker.jobs.artifacts import EVIDENCE_PACK, INPUT_MANIFEST, read_artifact
 from broker.jobs.model import Job, State, new_id
 from broker.jobs.store import Limits, Store
+from broker.shards import (
+    Shard,
+    ShardLimits,
+    child_parts,
+    child_request,
+    from_json,
+    plan_shards,
+    to_json,
+)
 from broker.views import stamp
 
 UNBOUNDED = Limits(0, 0)  # children are bounded by their root, which was counted at its submit
 BACKGROUND_FACTOR = 4  # how much more a background continuation may retrieve than what it continues
-MOST_ENTRIES = 20_000  # files looked at to size an input; a larger one counts as larger than a shard
 
 
-def shards_of(request: CompressRequest, settings: Settings) -> list[list[int]]:
-    """Input numbers, from 0, by shard; one shard where nothing is to be split.
-
-    A baseline is compared with, so a request that has one is not split. Inputs stay whole and in order.
-    """
-    refs = request.input_refs
-    if len(refs) == 1 or any(ref.role is InputRole.BASELINE for ref in refs):
-        return [list(range(len(refs)))]
-    shards: list[list[int]] = []
-    room, left = settings.shard_mb << 20, 0
-    for number, ref in enumerate(refs):
-        size = input_size(ref.uri, room)
-        full = not shards or len(shards[-1]) >= settings.shard_inputs or size > left
-        if full:
-            shards.append([number])
-            left = room - size
-        else:
-            shards[-1].append(number)
-            left -= size
-    return shards
-
-
-def input_size(path: str, enough: int) -> int:
-    """Bytes of a file or below a folder, looked at until `enough` or too many files are seen."""
-    if not os.path.isdir(path):
-        return os.path.getsize(path) if os.path.exists(path) else 0
-    total = seen = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            seen += 1
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:
-                continue
-        if total > enough or seen > MOST_ENTRIES:
-            return enough + 1
-    return total
-
-
-def child_of(root: Job, number: int, inputs: Sequence[int]) -> Job:
+def child_of(root: Job, number: int, shard: Shard, count: int) -> Job:
     """The job of one shard. Its id is the root's with the shard's number: made again, it is the same job."""
-    request = dict(root.request)
-    request["input_refs"] = [root.request["input_refs"][n] for n in inputs]
-    request.pop("idempotency_key", None)
     plan = {name: value for name, value in root.plan.items() if name not in {"root", "shards"}}
+    parts = [asdict(part) for part in child_parts(shard)]
     return replace(
         root,
         job_id=f"{root.job_id}-{number:04d}",
-        request=request,
+        request=child_request(root.request, shard),
         idempotency_key=f"shard:{root.job_id}:{number}",
         root_id=root.job_id,
         shard=number,
@@ -83,7 +51,7 @@ def child_of(root: Job, number: int, inputs: Sequence[int]) -> Job:
         version=0,
         token="",
         started_at=None,
-        plan=plan,
+        plan={**plan, "shard_count": count, **({"parts": parts} if parts else {})},
         warnings=(),
     )
 
@@ -101,10 +69,19 @@ def continuation_of(job: Job) -> Job | None:
     params = {**job.request["task_params"], "continue_in_background": False}
     request = {**job.request, "constraints": constraints, "task_params": params}
     return replace(
-        child_of(job, 0, range(len(request["input_refs"]))),
+        job,
         job_id=new_id("job"),
         idempotency_key=f"continue:{job.job_id}",
-        request=request,
+        request={name: value for name, value in request.items() if name != "idempotency_key"},
+        root_id=job.job_id,
+        state=State.QUEUED,
+        attempt=0,
+        failures=0,
+        version=0,
+        token="",
+        started_at=None,
+        plan={name: value for name, value in job.plan.items() if name not in {"root", "shards"}},
+        warnings=(),
         priority="background",
         shard=None,
         finished_at=None,
@@ -125,10 +102,30 @@ class Reducer:
         self._store = store
         self._settings = settings
 
-    async def children(self, root: Job) -> None:
-        """Make the root's children, those that an earlier broker made not again."""
-        for number, inputs in enumerate(root.plan["shards"]):
-            await self._store.insert(child_of(root, number, inputs), UNBOUNDED)
+    async def children(self, root: Job) -> Job:
+        """Make the root's children, those that an earlier broker made not again; the root with its shards.
+
+        The plan is stored before the first child: after a kill the same shards are made.
+        """
+        if "shards" not in root.plan:
+            root = await self._planned(root)
+        shards = from_json(root.plan["shards"])
+        for number, shard in enumerate(shards):
+            await self._store.insert(child_of(root, number, shard, len(shards)), UNBOUNDED)
+        return root
+
+    async def _planned(self, root: Job) -> Job:
+        request = CompressRequest.model_validate(dict(root.request))
+        settings = self._settings
+        roots = settings.rules(root.namespace).roots
+        shards = to_json(
+            await asyncio.to_thread(plan_shards, request, ShardLimits.of(settings), settings.caps(), roots)
+        )
+
+        def step(job: Job) -> Job:
+            return job.evolve(plan={**job.plan, "shards": shards})
+
+        return await self._store.change(root.job_id, step, event="split", data={"shards": len(shards)})
 
     async def ended(self, root: Job, changed: asyncio.Event) -> list[Job]:
         """Wait until every child is in a terminal state; `changed` is set when one may be."""
@@ -141,36 +138,80 @@ class Reducer:
 
     async def merge(self, root: Job, shards: Sequence[Job], run_dir: RunDir) -> dict[str, Any] | None:
         """Publish the merged pack as the root's attempt; the error object when there is nothing to merge."""
-        parts, failed = [], []
+        request = CompressRequest.model_validate(dict(root.request))
+        plan = from_json(root.plan["shards"])
+        parts: list[Part] = []
+        empty: list[Empty] = []
+        failed: list[str] = []
         for shard in shards:
+            pieces = plan[shard.shard or 0]
             pack = await self._pack(shard)
-            name = f"shard {shard.shard}"
-            if pack is None:
-                failed.append(name)
+            if pack is not None:
+                parts.append(Part(f"shard {shard.shard}", pack, tuple(piece.input for piece in pieces)))
+            elif child_parts(pieces) and _held_nothing(shard):
+                empty.append(Empty(dict((shard.error or {})["details"].get("skipped", {}))))
             else:
-                parts.append(Part(name, pack, tuple(root.plan["shards"][shard.shard or 0])))
+                failed.append(f"shard {shard.shard}")
         if not parts:
             errors = [shard.error for shard in shards if shard.error is not None]
             return dict(errors[0]) if errors else {}
         now = self._store.now()
         made = Stamp(root.job_id, stamp(now), now - root.created_at)
-        request = CompressRequest.model_validate(dict(root.request))
         try:
-            merged = await asyncio.to_thread(merge_packs, request, parts, failed, made)
+            hashes = await self._folder_hashes(request, shards, plan)
+            merged = await asyncio.to_thread(merge_packs, request, parts, failed, made, empty, hashes)
         except AgentloopError as exc:
             found: dict[str, Any] = exc.to_json()["error"]
             return found
         await asyncio.to_thread(publish_merged, run_dir, str(root.attempt), merged)
         return None
 
+    async def _folder_hashes(
+        self, request: CompressRequest, shards: Sequence[Job], plan: Sequence[Shard]
+    ) -> dict[int, str]:
+        """The hash of each cut folder by its input number, from its shards' manifests; empty where one lacks.
+
+        Raises:
+            AgentloopError: INPUT_HASH_MISMATCH, another one was declared.
+        """
+        entries: dict[int, list[dict[str, Any]]] = {}
+        unknown: set[int] = set()
+        for shard in shards:
+            pieces = plan[shard.shard or 0]
+            cut = {part.input: pieces[part.input].input for part in child_parts(pieces)}
+            manifest = await self._read(shard, INPUT_MANIFEST) if cut else None
+            if manifest is None and not _held_nothing(shard):
+                unknown.update(cut.values())
+            for entry in manifest["files"] if manifest is not None else ():
+                own = int(entry["input_id"].removeprefix("in")) - 1
+                if own in cut:
+                    entries.setdefault(cut[own], []).append(entry)
+        found = dict.fromkeys(unknown, "")
+        for number in sorted(entries.keys() - unknown):
+            found[number] = await asyncio.to_thread(entries_hash, entries[number])
+            check_declared(request.input_refs[number], f"in{number + 1}", found[number])
+        return found
+
     async def _pack(self, shard: Job) -> Pack | None:
         if shard.state is not State.SUCCEEDED:
             return None
+        found = await self._read(shard, EVIDENCE_PACK)
+        return None if found is None else Pack.model_validate(found)
+
+    async def _read(self, shard: Job, kind: str) -> Any:
+        """A JSON artifact of a shard, None where it has none."""
         for artifact in await self._store.artifacts(shard.job_id):
-            if artifact.kind == EVIDENCE_PACK:
+            if artifact.kind == kind:
                 data = await asyncio.to_thread(read_artifact, artifact, self._settings.home_path)
-                return Pack.model_validate(json.loads(data))
+                return await asyncio.to_thread(json.loads, data)
         return None
+
+
+def _held_nothing(shard: Job) -> bool:
+    """Whether a shard failed only because its part of a folder holds nothing that can be read."""
+    error = shard.error or {}
+    reason = error.get("details", {}).get("reason")
+    return error.get("code") == ErrorCode.INPUT_DISCOVERY_FAILED and reason == "nothing_to_index"
 
 
 def publish_merged(run_dir: RunDir, label: str, merged: Merged) -> None:

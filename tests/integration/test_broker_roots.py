@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from agentloop.config import Caps
 from agentloop.pack import final_pack_tokens
+from agentloop.sources import hash_path
 from broker.client import Refused
 from tests.integration.broker_server import Server, finished, server, until
 
@@ -69,6 +71,44 @@ async def test_a_shard_without_a_pack_is_named_in_the_coverage(tmp_path: Path) -
             record = await finished(client, only["job_id"], 120)
             assert record["state"] == "failed"
             assert record["error"]["code"] == "INPUT_DISCOVERY_FAILED"
+
+
+async def test_a_folder_is_cut_into_parts_and_its_hash_is_that_of_the_whole(tmp_path: Path) -> None:
+    with server(tmp_path, BROKER_SHARD_FILES="2") as broker:
+        inputs(broker.roots)
+        (broker.roots / "zz").mkdir()
+        (broker.roots / "zz" / "a.bin").write_bytes(bytes(range(256)) * 40)
+        (broker.roots / "zz" / "empty.py").write_text("")
+        (broker.roots / "zz" / "empty2.py").write_text("")
+        whole = hash_path(str(broker.roots), Caps())
+        ref = {"type": "directory", "uri": str(broker.roots), "content_hash": whole}
+        async with broker.client() as client:
+            body = broker.request(input_refs=[ref], task_type="inspect_repo")
+            del body["query"]
+            body["task_params"] = {"query": "how are retry and header of an invoice handled?"}
+            handle = await client.submit(body)
+            record = await finished(client, handle["job_id"], 120)
+            assert record["state"] == "succeeded", record
+            pack = await client.result(handle["job_id"])
+            payload = pack["payload"]
+            assert payload["input_scope"]["source_refs"] == [f"directory:{whole[:23]}"]
+            assert payload["coverage"]["files_indexed"] == 7
+            assert payload["coverage"].get("skipped", {}).get("empty", {"count": 0})["count"] == 2
+            assert "shards_failed" not in payload["coverage"]
+            refs = [r for item in payload["evidence"] for r in item["source_refs"]]
+            assert {"retry.py", "header.py"} <= {r["path"] for r in refs}
+            assert {r["input_id"] for r in refs} == {"in1"}
+            named = {
+                i for rows in payload["details"].values() for row in rows for i in row.get("evidence", ())
+            }
+            assert named
+            assert named <= set(pack["evidence_refs"])
+            view = await client.root(handle["job_id"])
+            assert len(view["shards"]) >= 4
+            wrong = {**ref, "content_hash": "sha256:" + "0" * 64}
+            handle = await client.submit(broker.request(input_refs=[wrong]))
+            record = await finished(client, handle["job_id"], 120)
+            assert (record["state"], record["error"]["code"]) == ("failed", "INPUT_HASH_MISMATCH")
 
 
 async def test_cancelling_a_root_cancels_its_shards(tmp_path: Path) -> None:
