@@ -45,13 +45,17 @@ class Out(BaseModel):
 
 
 class DerivedSpan(Out):
-    """How to extract derived text again: joined text of the enclosing items, and the slice of it."""
+    """How to extract derived text again: joined text of the enclosing items, and the slice of it.
+
+    `member` names the member of an archive whose bytes the extractor reads.
+    """
 
     extractor: str
     version: str
     text_hash: str
     char_start: Annotated[int, Field(ge=0)]
     char_end: Annotated[int, Field(ge=0)]
+    member: str | None = None
 
 
 class SourceRef(Out):

@@ -125,8 +125,21 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True)
+class Archive:
+    """The file that a member lies in: its path and hash are what refs carry."""
+
+    path: str
+    content_hash: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One indexed file. `path` is `/`-separated, relative to its input's root, lossless (surrogateescape)."""
+    """One indexed file. `path` is `/`-separated, relative to its input's root, lossless (surrogateescape).
+
+    A member of an archive is a file of its own: `path` is `ARCHIVE/MEMBER`, `size` and `content_hash` are the
+    member's, its text is derived, and `content` with all spans is that of the archive.
+    """
 
     index: int
     input_id: str
@@ -142,6 +155,22 @@ class SourceFile:
     derived: Derived | None = None
     commit: str = ""  # only for content that is not the work tree's
     modified_ns: int = 0  # st_mtime_ns of the descriptor that was read; orders `completion` only
+    archive: Archive | None = None  # where the file is a member of one
+
+    @property
+    def ref_path(self) -> str:
+        """The path of the file on disk: what a ref names."""
+        return self.path if self.archive is None else self.archive.path
+
+    @property
+    def ref_hash(self) -> str:
+        """The hash of the file on disk."""
+        return self.content_hash if self.archive is None else self.archive.content_hash
+
+    @property
+    def member(self) -> str:
+        """The name of the member in its archive, "" for a plain file."""
+        return "" if self.archive is None else self.path[len(self.archive.path) + 1 :]
 
 
 @dataclass(frozen=True, slots=True)

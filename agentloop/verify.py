@@ -100,18 +100,19 @@ def _check_schema(built: BuiltPack) -> None:
 
 
 def _check_refs(built: BuiltPack, corpus: Corpus) -> None:
-    files: dict[tuple[str, str, str], SourceFile] = {}
-    by_hash: dict[tuple[str, str], SourceFile] = {}
+    files: dict[tuple[str, str, str, str], SourceFile] = {}
+    by_hash: dict[tuple[str, str], list[SourceFile]] = {}
     for file in corpus.files:
-        files[file.input_id, file.path, file.commit] = file
-        by_hash.setdefault((file.input_id, file.content_hash), file)
+        files[file.input_id, file.ref_path, file.member, file.commit] = file
+        by_hash.setdefault((file.input_id, file.ref_hash), []).append(file)
     cited: dict[int, list[tuple[int, int, str]]] = {}
     for item in built.pack.payload.evidence:
         for ref in item.source_refs:
             if ref.path is None:
-                found = by_hash.get((ref.input_id, ref.content_hash))
+                found = _holding(ref, by_hash.get((ref.input_id, ref.content_hash), []))
             else:
-                found = files.get((ref.input_id, ref.path, ref.commit or ""))
+                member = (ref.derived.member or "") if ref.derived else ""
+                found = files.get((ref.input_id, ref.path, member, ref.commit or ""))
             reason = "it names no file of the inputs" if found is None else ref_fault(ref, found)
             if found is None or reason:
                 raise _ref_invalid(item.id, reason)
@@ -120,6 +121,11 @@ def _check_refs(built: BuiltPack, corpus: Corpus) -> None:
         wrong = _wrong_line(corpus.files[index].content, sorted(places))
         if wrong:
             raise _ref_invalid(wrong, "its lines do not agree with its bytes")
+
+
+def _holding(ref: SourceRef, files: Sequence[SourceFile]) -> SourceFile | None:
+    """Of files with one hash (twins, or members of one archive) the one that a ref without a path fits."""
+    return next((file for file in files if not ref_fault(ref, file)), files[0] if files else None)
 
 
 def _wrong_line(content: Content, places: Sequence[tuple[int, int, str]]) -> str:
@@ -141,7 +147,7 @@ def _ref_invalid(item: str, reason: str) -> AgentloopError:
 
 def ref_fault(ref: SourceRef, file: SourceFile) -> str:  # noqa: PLR0911 - one return a fault
     """Why a ref does not hold for a file as it was read; empty when it does (its first line is trusted)."""
-    if file.content_hash != ref.content_hash:
+    if file.ref_hash != ref.content_hash:
         return "its content_hash is not that of the file"
     if not 0 <= ref.byte_start < ref.byte_end <= file.content.size:
         return f"bytes {ref.byte_start}-{ref.byte_end} are outside the file"
@@ -206,7 +212,10 @@ def _check_policy(built: BuiltPack, corpus: Corpus, request: CompressRequest, po
     guarded = max(
         (i.classification for i in corpus.inputs), key=lambda c: c.rank, default=Classification.PUBLIC
     )
-    by_path = {(f.input_id, f.path): f.classification for f in corpus.files}
+    by_path: dict[tuple[str, str], Classification] = {}
+    for file in corpus.files:
+        key = (file.input_id, file.ref_path)
+        by_path[key] = max(by_path.get(key, file.classification), file.classification, key=lambda c: c.rank)
     for item in built.pack.payload.evidence:
         reason = _excerpt_fault(item, request, policy, guarded.protected or _any_protected(item, by_path))
         if not reason and not policy.allow_paths and any(ref.path is not None for ref in item.source_refs):
@@ -229,11 +238,15 @@ def _check_policy(built: BuiltPack, corpus: Corpus, request: CompressRequest, po
 def _quote_fault(item: EvidenceItem, corpus: Corpus) -> str:
     """Whether a derived claim repeats more than five words in a row of what it cites."""
     for ref in item.source_refs:
+        member = ref.derived.member if ref.derived else None
         for file in corpus.files:
-            if file.input_id == ref.input_id and file.content_hash == ref.content_hash:
+            if file.input_id == ref.input_id and file.ref_hash == ref.content_hash:
+                if member is not None and file.member != member:
+                    continue
                 if longest_run(item.claim, _cited_text(ref, file)) > MAX_RUN:
                     return "it repeats a protected source"
-                break
+                if member is not None or file.archive is None:
+                    break
     return ""
 
 

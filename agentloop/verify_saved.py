@@ -159,11 +159,16 @@ class _Reader:
     def _derived(self, data: bytes, ref: dict[str, Any]) -> tuple[str, str]:
         """Derived text is extracted again from the same bytes."""
         from agentloop.sources import extract
+        from agentloop.sources.archives import member_text
 
         span = ref["derived"]
         try:
-            derived = extract(span["extractor"], span["version"], data)
-            first, last = enclosed(derived, ref["byte_start"], ref["byte_end"])
+            if span.get("member") is not None:
+                derived = member_text(data, span["member"], span["extractor"], span["version"], self._caps)
+                first, last = 0, len(derived.items) - 1
+            else:
+                derived = extract(span["extractor"], span["version"], data)
+                first, last = enclosed(derived, ref["byte_start"], ref["byte_end"])
             text = derived.joined(first, last)[span["char_start"] : span["char_end"]]
         except (KeyError, TypeError, ValueError, AgentloopError):
             return "invalid", "its text can't be extracted again"

@@ -48,12 +48,12 @@ def source_ref(corpus: Corpus, place: Place, *, with_path: bool) -> SourceRef:
         pages = (items[0].page, items[-1].page) if items[0].page else None
     return SourceRef(
         input_id=file.input_id,
-        path=file.path if with_path else None,
+        path=file.ref_path if with_path else None,
         line_start=place.line_start,
         line_end=place.line_end,
         byte_start=place.byte_start,
         byte_end=place.byte_end,
-        content_hash=file.content_hash,
+        content_hash=file.ref_hash,
         chunk_hash=digest(file.content.read(place.byte_start, place.byte_end)),
         timestamp_start=start or None,
         timestamp_end=end if end and end != start else None,
@@ -61,12 +61,13 @@ def source_ref(corpus: Corpus, place: Place, *, with_path: bool) -> SourceRef:
         page_end=pages[1] if pages and pages[1] != pages[0] else None,
         commit=file.commit or None,
         record_ids=record_ids,
-        derived=_derived(corpus, place),
+        derived=_derived(corpus, place, with_path=with_path),
     )
 
 
-def _derived(corpus: Corpus, place: Place) -> DerivedSpan | None:
-    derived = corpus.files[place.file].derived
+def _derived(corpus: Corpus, place: Place, *, with_path: bool) -> DerivedSpan | None:
+    file = corpus.files[place.file]
+    derived = file.derived
     if derived is None or place.first_item < 0:
         return None
     first, _ = enclosed(derived, place.byte_start, place.byte_end)
@@ -78,6 +79,7 @@ def _derived(corpus: Corpus, place: Place) -> DerivedSpan | None:
         text_hash=text_digest(joined[place.char_start : place.char_end]),
         char_start=before + place.char_start,
         char_end=before + place.char_end,
+        member=(file.member or None) if with_path else None,
     )
 
 
@@ -86,7 +88,7 @@ def collapsed_ref(corpus: Corpus, place: Place, decisive: SourceRef) -> Collapse
     file = corpus.files[place.file]
     return CollapsedRef(
         input_id=None if file.input_id == decisive.input_id else file.input_id,
-        path=None if decisive.path is None or file.path == decisive.path else file.path,
+        path=None if decisive.path is None or file.ref_path == decisive.path else file.ref_path,
         line_start=place.line_start,
         line_end=place.line_end,
     )

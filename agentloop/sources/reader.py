@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from agentloop.config import Caps
 from agentloop.request import Classification, InputType
+from agentloop.sources.archives import Opened, Room, archive_kind, may_be_archive, read_archive
 from agentloop.sources.classify import (
     SNIFF_BYTES,
     Class,
@@ -29,7 +30,7 @@ from agentloop.sources.labels import Labels
 from agentloop.sources.opening import Refused, open_file, read_stable
 from agentloop.sources.report import shown
 from agentloop.sources.streams import FileContent, hash_stream
-from agentloop.types import Content, Derived, FileKind, Memory, SkipReason, SourceFile
+from agentloop.types import Content, Derived, FileKind, Memory, SkipReason, SourceFile, Trait
 
 Known = Callable[[str, str, os.stat_result], SourceFile | None]
 """A file that needs no reading, by its input, its path in it, and the status of its open descriptor."""
@@ -62,6 +63,65 @@ class Reader:
     known: Known | None = None
     links: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, inode) -> names met
     notes: list[str] = field(default_factory=list)  # what a model must know of text that is left out
+    members_left: list[tuple[str, SkipReason, str]] = field(default_factory=list)  # of archives
+
+    def read_all(self, folder: str, name: str, dir_fd: int, *, all_links: bool = False) -> list[SourceFile]:
+        """As `read`; of an archive every member that holds text. `members_left` tells of the others.
+
+        Raises:
+            Refused, LaterError: as `read`.
+        """
+        if not (self.named or may_be_archive(name)):
+            return [self.read(folder, name, dir_fd, all_links=all_links)]
+        fd, status = open_file(name, dir_fd)
+        try:
+            head = os.pread(fd, SNIFF_BYTES, 0)
+            kind = archive_kind(name, head, named=self.named)
+            if not kind:
+                return [self.read(folder, name, dir_fd, all_links=all_links)]
+            if status.st_nlink > 1 and not (all_links or self.caps.follow_hard_links):
+                self._count_link(status)
+                raise LaterError(status.st_dev, status.st_ino, status.st_nlink)
+            if not self.named and guess(folder, name).traits & {Trait.TEST, Trait.VENDORED}:
+                raise Refused(SkipReason.BINARY, "a fixture, by its folder")
+            return self._archive(f"{folder}/{name}" if folder else name, kind, fd, status)
+        finally:
+            os.close(fd)
+
+    def _archive(self, path: str, kind: str, fd: int, status: os.stat_result) -> list[SourceFile]:
+        """The members of an archive, read through its descriptor.
+
+        Raises:
+            Refused: none holds text, or the file changed meanwhile.
+        """
+        content: Content
+        if status.st_size <= self.caps.max_extracted_bytes:
+            data, status = read_stable(fd, status, self.caps.max_extracted_bytes)
+            content, digest = Memory(data), "sha256:" + sha256(data).hexdigest()
+        elif self.allowance.streams > 0 and status.st_size <= self.caps.max_total_bytes:
+            content, digest = FileContent(os.dup(fd), status.st_size), hash_stream(fd, status)
+            self.allowance.streams -= 1
+        else:
+            raise Refused(SkipReason.TOO_LARGE, f"{status.st_size} bytes")
+        room = Room(self.allowance.files, self.allowance.bytes, self.allowance.record_chars)
+        archive = Opened(self.input_id, path, content, digest, self.type, self.named, status.st_mtime_ns)
+        before = len(self.members_left)
+        found = read_archive(
+            archive,
+            kind,
+            self.caps,
+            room,
+            self.label,
+            lambda *left: self.members_left.append(left),
+            lambda where, told: self.notes.append(f"{shown(where)}: {told}."),
+        )
+        if not found and len(self.members_left) == before:
+            raise Refused(SkipReason.EMPTY)
+        self.allowance.files, self.allowance.bytes = room.files, room.bytes
+        self.allowance.record_chars = room.record_chars
+        first = self.allowance.next_index
+        self.allowance.next_index += len(found)
+        return [replace(file, index=first + n) for n, file in enumerate(found)]
 
     def read(self, folder: str, name: str, dir_fd: int, *, all_links: bool = False) -> SourceFile:
         """The file `name` of the open folder `dir_fd`; `folder` is its path in the input.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
+from agentloop.sources.content_file import ContentFile
 from agentloop.sources.documents.spans import TooMuchError, anchor, item, lines_cut
-from agentloop.types import Derived
+from agentloop.types import Content, Derived, Memory
 
 EXTRACTOR = "compressed"
 VERSION = "1"
@@ -45,55 +49,86 @@ def extract_compressed(data: bytes, limit: int) -> Derived:
 
 
 def _decompress(data: bytes, format_: str, limit: int) -> bytes:
-    if format_ == "gzip":
-        return _gzip(data, limit)
+    out = bytearray()
+    for piece in unpacked_pieces(Memory(data), format_):
+        out += piece
+        if len(out) > limit:
+            raise TooMuchError(f"over {limit} bytes when it is decompressed")
+    return bytes(out)
+
+
+def unpacked_pieces(content: Content, format_: str) -> Iterator[bytes]:
+    """The decompressed bytes in pieces of at most 256 kB; who takes them sets the limit.
+
+    All members count: rotated logs are often several, one behind the other.
+
+    Raises:
+        ValueError: it ends early or is damaged; the decoders also raise errors of their own.
+    """
     if format_ == "zstd":
-        return _zstd(data, limit)
-    out = bytearray()
-    while data:
-        decoder = lzma.LZMADecompressor(memlimit=_MAX_MEMORY) if format_ == "xz" else bz2.BZ2Decompressor()
-        at = 0
+        yield from _zstd_pieces(content)
+        return
+    at = 0
+    while format_of(content.read(at, at + 8)) == format_:
+        decoder = _DECODERS[format_]()
         while not decoder.eof:
-            piece = data[at : at + _PIECE] if decoder.needs_input else b""
-            at += len(piece)
-            if not piece and decoder.needs_input:
+            given = content.read(at, at + _PIECE) if decoder.needs_input else b""
+            at += len(given)
+            piece = decoder.decompress(given, _PIECE)
+            if not (piece or given or decoder.eof):
                 raise ValueError("it ends early")
-            out += decoder.decompress(piece, _PIECE)
-            _check(out, limit)
-        data = decoder.unused_data + data[at:]
-        if format_of(data) != format_:
-            break
-    return bytes(out)
+            yield piece
+        at -= len(decoder.unused_data)
 
 
-def _gzip(data: bytes, limit: int) -> bytes:
-    """All members: rotated logs are often several, one behind the other."""
-    out = bytearray()
-    while data.startswith(b"\x1f\x8b"):
-        decoder = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        out += decoder.decompress(data, limit + 1 - len(out))
-        _check(out, limit)
-        if not decoder.eof:
-            raise ValueError("it ends early")
-        data = decoder.unused_data
-    return bytes(out)
+class _Decoder(Protocol):
+    """What the decoders of the standard library share."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1, /) -> bytes: ...
 
 
-def _zstd(data: bytes, limit: int) -> bytes:
+class _Gzip:
+    """gzip with the interface of the other decoders."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int = -1, /) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+
+
+_DECODERS: dict[str, Callable[[], _Decoder]] = {
+    "gzip": _Gzip,
+    "xz": lambda: lzma.LZMADecompressor(memlimit=_MAX_MEMORY),
+    "bzip2": bz2.BZ2Decompressor,
+}
+
+
+def _zstd_pieces(content: Content) -> Iterator[bytes]:
     import zstandard
 
-    out = bytearray()
     try:
         decoder = zstandard.ZstdDecompressor(max_window_size=_MAX_MEMORY)
-        with decoder.stream_reader(data, read_across_frames=True) as reader:
+        with decoder.stream_reader(io.BufferedReader(ContentFile(content)), read_across_frames=True) as reader:
             while piece := reader.read(_PIECE):
-                out += piece
-                _check(out, limit)
+                yield piece
     except zstandard.ZstdError as exc:
         raise ValueError(f"damaged: {exc}") from None
-    return bytes(out)
-
-
-def _check(out: bytearray, limit: int) -> None:
-    if len(out) > limit:
-        raise TooMuchError(f"over {limit} bytes when it is decompressed")
