@@ -15,6 +15,8 @@ from agentloop.clock import Clock, SystemClock
 from agentloop.compress import build_pack
 from agentloop.config import Caps, Policy
 from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
+from agentloop.index.build import IndexBuild, build_errors
+from agentloop.index.lexical import LexicalIndex
 from agentloop.index.symbols import SymbolParser
 from agentloop.loop import ChatModel, LoopResult, explore
 from agentloop.pack import Pack
@@ -124,15 +126,15 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
     # loading the tokenizer takes half a second without the interpreter's lock: another core does it meanwhile
     asyncio.get_running_loop().run_in_executor(None, tokens.load)
     warm = env.warm if env.warm is not None and env.warm.corpus is corpus else None
+    searched = request.task_params.mode is not Mode.COMPLETION
+    begun = IndexBuild(corpus) if searched and warm is None else None
     chunks = (
         list(warm.chunks)  # retrieval may add windows of a huge log to it
         if warm is not None
-        else await job.stage(
-            Stage.CHUNKING, 0.2, lambda: primary(corpus, chunk_corpus(corpus, ledger, env.caps))
-        )
+        else await job.stage(Stage.CHUNKING, 0.2, lambda: _chunked(job, corpus, begun))
     )
     looped: LoopResult | None = None
-    if request.task_params.mode is Mode.COMPLETION:
+    if not searched:
         ranking = await job.stage(Stage.RETRIEVAL, 0.4, lambda: newest(corpus, chunks, request, ledger))
     else:
         session = await job.stage(
@@ -145,7 +147,7 @@ async def _stages(job: _Run, parser: SymbolParser) -> Outcome:
                 ledger,
                 env.caps,
                 parser,
-                None if warm is None else warm.index,
+                LexicalIndex(corpus, chunks, begun=begun) if warm is None else warm.index,
                 Semantics(env.embedder, env.reranker, env.cache, env.policy, job.deadline),
             ),
         )
@@ -204,6 +206,17 @@ def _discovered(job: _Run) -> Corpus:
     env.warm.check_declared(request)
     env.warm.tell(ledger)
     return env.warm.corpus
+
+
+def _chunked(job: _Run, corpus: Corpus, begun: IndexBuild | None) -> list[Chunk]:
+    """The chunks that may become evidence, handed to the index while further ones are made."""
+
+    def made(chunks: list[Chunk]) -> None:
+        if begun is not None:
+            with build_errors():
+                begun.add(primary(corpus, chunks))
+
+    return primary(corpus, chunk_corpus(corpus, job.ledger, job.env.caps, made))
 
 
 async def _explore(job: _Run, session: RetrievalSession, corpus: Corpus) -> LoopResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agentloop.budget import Ledger
 from agentloop.chunking.code import code_pieces
 from agentloop.chunking.data import data_pieces, diff_pieces
@@ -14,7 +16,9 @@ from agentloop.logs.segment import segment
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile
 
 
-def chunk_corpus(corpus: Corpus, ledger: Ledger, caps: Caps) -> list[Chunk]:
+def chunk_corpus(
+    corpus: Corpus, ledger: Ledger, caps: Caps, made: Callable[[list[Chunk]], None] | None = None
+) -> list[Chunk]:
     """Chunks of every file, in the order of the files and then of the offsets.
 
     A chunk's id is its position in the list. Over files without derived text the chunks of a file are a
@@ -24,11 +28,15 @@ def chunk_corpus(corpus: Corpus, ledger: Ledger, caps: Caps) -> list[Chunk]:
         corpus: what discovery found.
         ledger: gets the counters `files`, `bytes` and `chunks` of the chunking stage.
         caps: passed to the log segmenter, which streams large logs.
+        made: is given the chunks of each file as soon as they are there.
     """
     chunks: list[Chunk] = []
     size = 0
     for file in corpus.files:
-        chunks += _file_chunks(file, ledger, caps)
+        found = _file_chunks(file, ledger, caps)
+        if made is not None:
+            made(found)
+        chunks += found
         size += file.size
     ledger.add(Stage.CHUNKING, files=len(corpus.files), bytes=size, chunks=len(chunks))
     return chunks

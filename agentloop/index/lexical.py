@@ -8,25 +8,21 @@ are looked up when a question is asked (`variants`), in whichever language it is
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 
 import tantivy
 
-from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.index import words
+from agentloop.index.build import IndexBuild, build_errors, empty_index
 from agentloop.index.groups import MOST_GROUPS, grouped, regrouped
 from agentloop.index.language import stemmer
-from agentloop.types import Chunk, Corpus, FileKind, Hit, SourceFile
+from agentloop.types import Chunk, Corpus, Hit
 
-HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
 MAX_VARIANTS = 12  # inflected forms of one word; the commonest come first
 _SCAN = 200  # words of the index that are looked at for one stem
 _TIE_ROOM = 64
-_PATH_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +53,18 @@ class FieldWeights:
 class LexicalIndex:
     """Build once, search often. Ties are broken by chunk id, so results never depend on threads."""
 
-    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk], *, updatable: bool = False) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        chunks: Sequence[Chunk],
+        *,
+        updatable: bool = False,
+        begun: IndexBuild | None = None,
+    ) -> None:
         """Index all chunks; for `updated`, in groups, which takes about a third longer.
+
+        Args:
+            begun: a build that was given these very chunks already.
 
         Raises:
             AgentloopError: INDEX_BUILD_FAILED, tantivy refused (memory, a broken build).
@@ -66,43 +72,26 @@ class LexicalIndex:
         self._count = len(chunks)
         self._groups = grouped(corpus, chunks, MOST_GROUPS if updatable else 1)
         self._variants: dict[tuple[str, str], list[tuple[str, int]]] = {}
-        builder = tantivy.SchemaBuilder()
-        builder.add_unsigned_field("id", fast=True)
-        builder.add_text_field("group", tokenizer_name="raw", index_option="basic")
-        builder.add_text_field("body", tokenizer_name="words")
-        builder.add_text_field("name", tokenizer_name="words", index_option="freq")
-        builder.add_text_field("path", tokenizer_name="words", index_option="freq")
-        self._schema = builder.build()
-        self._index = tantivy.Index(self._schema)
-        self._index.register_tokenizer("words", _analyzer())
-        try:
-            self._fill(corpus, chunks, range(len(self._groups)))
-        except ValueError as exc:
-            raise AgentloopError(
-                ErrorCode.INDEX_BUILD_FAILED,
-                "The search index could not be built; narrow the inputs or give the process more memory.",
-                Stage.INDEXING,
-                {"chunks": len(chunks)},
-            ) from exc
+        with build_errors():
+            if len(self._groups) > 1:
+                self._index = empty_index()
+                self._fill(corpus, chunks, range(len(self._groups)))
+            else:
+                if begun is None:
+                    begun = IndexBuild(corpus)
+                    begun.add(chunks)
+                self._index = begun.close()
+        self._schema = self._index.schema
         self._searcher = self._index.searcher()
 
     def _fill(self, corpus: Corpus, chunks: Sequence[Chunk], which: Sequence[int]) -> None:
         """Index groups anew, each as one segment: one thread, one commit."""
         groups = self._groups
-        writer = self._index.writer(HEAP_BYTES, num_threads=1 if len(groups) > 1 else 0)
-        several = len(groups) > 1  # a single group is never replaced: its documents need no name of it
+        build = IndexBuild(corpus, self._index, threads=1)
         for group in which:
-            if several:
-                writer.delete_documents_by_term("group", f"g{group}")
             mine = chunks[groups.starts[group] : groups.starts[group + 1]]
-            for key, document in zip(groups.keys(group), _documents(corpus, mine), strict=True):
-                document.add_unsigned("id", key)
-                if several:
-                    document.add_text("group", f"g{group}")
-                writer.add_document(document)
-            writer.commit()
-        writer.wait_merging_threads()
-        self._index.reload()
+            build.replace_group(group, groups.keys(group), mine)
+        build.close()
 
     def updated(self, before: Corpus, corpus: Corpus, chunks: Sequence[Chunk]) -> LexicalIndex:
         """The index of a later state of the inputs, where most files are the same; this one is used up.
@@ -121,7 +110,8 @@ class LexicalIndex:
             return LexicalIndex(corpus, chunks, updatable=True)
         later = copy(self)
         later._count, later._groups, later._variants = len(chunks), groups, {}
-        later._fill(corpus, chunks, changed)
+        with build_errors():
+            later._fill(corpus, chunks, changed)
         later._searcher = later._index.searcher()
         if later._searcher.num_segments != len(groups) or later._searcher.num_docs != len(chunks):
             return LexicalIndex(corpus, chunks, updatable=True)
@@ -222,56 +212,3 @@ class LexicalIndex:
         if term.phrases and options:
             return [query.disjunction_max_query(options, 0.0)]
         return options
-
-
-def _analyzer() -> tantivy.TextAnalyzer:
-    return (
-        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-        .filter(tantivy.Filter.remove_long(words.MAX_TERM + 1))
-        .filter(tantivy.Filter.lowercase())
-        .build()
-    )
-
-
-def path_words(path: str) -> str:
-    """The words of a path as index text, the stem of the file last: folders, stem, camelCase parts."""
-    found: list[str] = []
-    for word in _PATH_WORD.findall(path):
-        found.append(word)
-        split = words.parts(word) if word.isascii() else [*words.terms(word)]
-        if len(split) > 1:
-            found += split
-    return " ".join(found)
-
-
-def _documents(corpus: Corpus, chunks: Sequence[Chunk]) -> Iterator[tantivy.Document]:
-    camel, foreign = words.CamelParts(), words.ForeignTerms()
-    current, path = -1, ""
-    file: SourceFile
-    for chunk in chunks:
-        if chunk.file != current:
-            current = chunk.file
-            file = corpus.files[current]
-            path = path_words(file.path)
-        if file.derived is None:
-            data = file.content.read(chunk.byte_start, chunk.byte_end)
-            text = data.decode("utf-8", "replace")
-        else:
-            data = corpus.text(chunk).encode("utf-8", "replace")  # JSON may hold lone surrogates
-            text = data.decode("utf-8")
-        document = tantivy.Document()
-        document.add_text("body", text)
-        extra = camel.of(data)
-        if extra:
-            document.add_text("body", extra)
-        if not data.isascii():
-            further = foreign.of(text, data, file.kind is not FileKind.DATA)
-            if further:
-                document.add_text("body", further)
-        if chunk.name:
-            document.add_text("name", chunk.name)
-            split = camel.of(chunk.name.encode("utf-8", "replace"))
-            if split:
-                document.add_text("name", split)
-        document.add_text("path", path)
-        yield document

@@ -1,0 +1,143 @@
+"""Filling an index: each chunk becomes one document, and tantivy's own threads index it meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+import tantivy
+
+from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.index import words
+from agentloop.types import Chunk, Corpus, FileKind
+
+HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
+_PATH_WORD = re.compile(r"[^\W_]+")
+
+
+@contextmanager
+def build_errors() -> Iterator[None]:
+    """Turn tantivy's refusals (memory, a broken build) into INDEX_BUILD_FAILED."""
+    try:
+        yield
+    except ValueError as exc:
+        raise AgentloopError(
+            ErrorCode.INDEX_BUILD_FAILED,
+            "The search index could not be built; narrow the inputs or give the process more memory.",
+            Stage.INDEXING,
+        ) from exc
+
+
+def empty_index() -> tantivy.Index:
+    """An index without documents, with the fields of `agentloop.index.lexical`."""
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("id", fast=True)
+    builder.add_text_field("group", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("body", tokenizer_name="words")
+    builder.add_text_field("name", tokenizer_name="words", index_option="freq")
+    builder.add_text_field("path", tokenizer_name="words", index_option="freq")
+    index = tantivy.Index(builder.build())
+    analyzer = (
+        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+        .filter(tantivy.Filter.remove_long(words.MAX_TERM + 1))
+        .filter(tantivy.Filter.lowercase())
+        .build()
+    )
+    index.register_tokenizer("words", analyzer)
+    return index
+
+
+class IndexBuild:
+    """Documents on their way into an index. `add` returns before they are indexed; `close` waits for all.
+
+    With it a caller can go on making chunks while those before are indexed.
+    """
+
+    def __init__(self, corpus: Corpus, index: tantivy.Index | None = None, *, threads: int = 0) -> None:
+        """Add to `index`, or to a new one; `threads` of tantivy, 0 for as many as there are cores.
+
+        Raises:
+            ValueError: tantivy refused; `build_errors` gives it a code.
+        """
+        self.index = index or empty_index()
+        self._writer = self.index.writer(HEAP_BYTES, num_threads=threads)
+        self._documents = _Documents(corpus)
+        self._keys: Iterator[int] = count()
+
+    def add(self, chunks: Iterable[Chunk]) -> None:
+        """Index chunks under the next numbers, from 0 on."""
+        for chunk, key in zip(chunks, self._keys, strict=False):
+            document = self._documents.of(chunk)
+            document.add_unsigned("id", key)
+            self._writer.add_document(document)
+
+    def replace_group(self, group: int, keys: range, chunks: Sequence[Chunk]) -> None:
+        """Index a group anew as one segment, which one thread makes."""
+        name = f"g{group}"
+        self._writer.delete_documents_by_term("group", name)
+        for key, chunk in zip(keys, chunks, strict=True):
+            document = self._documents.of(chunk)
+            document.add_unsigned("id", key)
+            document.add_text("group", name)
+            self._writer.add_document(document)
+        self._writer.commit()
+
+    def close(self) -> tantivy.Index:
+        """The index with all that was added."""
+        self._writer.commit()
+        self._writer.wait_merging_threads()
+        self.index.reload()
+        return self.index
+
+
+def path_words(path: str) -> str:
+    """The words of a path as index text, the stem of the file last: folders, stem, camelCase parts."""
+    found: list[str] = []
+    for word in _PATH_WORD.findall(path):
+        found.append(word)
+        split = words.parts(word) if word.isascii() else [*words.terms(word)]
+        if len(split) > 1:
+            found += split
+    return " ".join(found)
+
+
+class _Documents:
+    """Makes the documents of a corpus; words that were split once are remembered."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._camel = words.CamelParts()
+        self._foreign = words.ForeignTerms()
+        self._current = -1
+        self._path = ""
+
+    def of(self, chunk: Chunk) -> tantivy.Document:
+        """The document of one chunk, without its key."""
+        file = self._corpus.files[chunk.file]
+        if chunk.file != self._current:
+            self._current = chunk.file
+            self._path = path_words(file.path)
+        if file.derived is None:
+            data = file.content.read(chunk.byte_start, chunk.byte_end)
+            text = data.decode("utf-8", "replace")
+        else:
+            data = self._corpus.text(chunk).encode("utf-8", "replace")  # JSON may hold lone surrogates
+            text = data.decode("utf-8")
+        document = tantivy.Document()
+        document.add_text("body", text)
+        extra = self._camel.of(data)
+        if extra:
+            document.add_text("body", extra)
+        if not data.isascii():
+            further = self._foreign.of(text, data, file.kind is not FileKind.DATA)
+            if further:
+                document.add_text("body", further)
+        if chunk.name:
+            document.add_text("name", chunk.name)
+            split = self._camel.of(chunk.name.encode("utf-8", "replace"))
+            if split:
+                document.add_text("name", split)
+        document.add_text("path", self._path)
+        return document
