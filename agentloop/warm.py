@@ -81,7 +81,7 @@ class Warm:
 
     def cites_records(self, released: Mapping[str, Any]) -> bool:
         """Whether the evidence of a pack over this corpus points into records."""
-        records = {(f.input_id, f.path) for f in self.corpus.files if f.kind is FileKind.RECORDS}
+        records = {(f.input_id, f.ref_path) for f in self.corpus.files if f.kind is FileKind.RECORDS}
         refs = [ref for item in released["payload"]["evidence"] for ref in item["source_refs"]]
         # Where policy withholds paths, any record in the input counts.
         inputs = {input_id for input_id, _ in records}

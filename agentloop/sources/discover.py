@@ -131,13 +131,14 @@ class _Discovery:
             found: list[SourceFile] = []
             try:
                 # the caller named this file: under a policy another name of it may lie outside the roots
-                found = [reader.read("", name, parent, all_links=self.policy.allowed_roots is None)]
+                found = reader.read_all("", name, parent, all_links=self.policy.allowed_roots is None)
             except LaterError:
                 self._exclude(input_id, name, SkipReason.HARD_LINK, "it has other names", False)
             except Refused as exc:
                 if exc.reason in (SkipReason.VANISHED, SkipReason.SYMLINK, SkipReason.SPECIAL_FILE):
                     raise refusal(input_id, path, exc) from None
                 self._exclude(input_id, name, exc.reason, exc.detail, False)
+            self._members_left(reader)
             self.notes += reader.notes
             self._finish(ref, input_id, path, found, is_dir=False)
         finally:
@@ -206,7 +207,7 @@ class _Discovery:
                 walk.stop(SkipReason.FILE_LIMIT)
                 continue
             try:
-                found.append(reader.read(place.folder, place.name, place.dir_fd))
+                found += reader.read_all(place.folder, place.name, place.dir_fd)
             except LaterError as exc:
                 later.append((place, exc))
             except Refused as exc:
@@ -218,10 +219,15 @@ class _Discovery:
                 walk.exclude(place.path, SkipReason.HARD_LINK, "it has names outside of the input", False)
                 continue
             try:
-                found.append(_read_again(walk.root_fd, place, reader))
+                found += _read_again(walk.root_fd, place, reader)
             except Refused as exc:
                 walk.exclude(place.path, exc.reason, exc.detail, False)
+        self._members_left(reader)
         return sorted(found, key=lambda file: os.fsencode(file.path)) if later else found
+
+    def _members_left(self, reader: Reader) -> None:
+        for path, reason, detail in reader.members_left:
+            self._exclude(reader.input_id, path, reason, detail, False)
 
     def _finish(
         self,
@@ -235,7 +241,7 @@ class _Discovery:
         tree: str = "",
     ) -> None:
         """Hash the input, compare with what the caller declared, and keep it."""
-        digest = found[0].content_hash if found and not is_dir else corpus_hash(found)
+        digest = found[0].ref_hash if found and not is_dir else corpus_hash(found)
         if found:
             check_declared(ref, input_id, digest)
         least = ref.classification or self.policy.default_classification
@@ -261,7 +267,7 @@ def _try_dir(path: str, name: str, parent: int, trusted: str) -> int | None:
         return None  # reading it as a file tells the reason
 
 
-def _read_again(root_fd: int, place: Found, reader: Reader) -> SourceFile:
+def _read_again(root_fd: int, place: Found, reader: Reader) -> list[SourceFile]:
     """Read a file of the walk after the walk, every folder opened anew without following links."""
     fd = os.dup(root_fd)
     try:
@@ -269,7 +275,7 @@ def _read_again(root_fd: int, place: Found, reader: Reader) -> SourceFile:
             below = open_dir(part, fd)
             os.close(fd)
             fd = below
-        return reader.read(place.folder, place.name, fd, all_links=True)
+        return reader.read_all(place.folder, place.name, fd, all_links=True)
     finally:
         os.close(fd)
 

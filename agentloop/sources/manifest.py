@@ -16,20 +16,25 @@ def corpus_hash(files: Iterable[SourceFile]) -> str:
     """The hash of a folder: sha256 over the sorted lines `sha256 size path\\n` of its included files.
 
     `sha256` is 64 hex digits without a prefix, `size` is in bytes, `path` are the raw bytes of the name.
+    An archive counts once, as the file that it is.
     """
-    lines = sorted(
-        f"{file.content_hash[HEX:]} {file.size} ".encode() + os.fsencode(file.path) + b"\n" for file in files
-    )
-    return "sha256:" + sha256(b"".join(lines)).hexdigest()
+    lines = {
+        f"{file.ref_hash[HEX:]} {file.size if file.archive is None else file.archive.size} ".encode()
+        + os.fsencode(file.ref_path)
+        + b"\n"
+        for file in files
+    }
+    return "sha256:" + sha256(b"".join(sorted(lines))).hexdigest()
 
 
 def entries_hash(entries: Iterable[Mapping[str, Any]]) -> str:
     """As `corpus_hash`, of the `files` of manifests: a folder that was read in parts."""
-    lines = sorted(
-        f"{entry['content_hash'][HEX:]} {entry['size_bytes']} ".encode() + os.fsencode(entry["path"]) + b"\n"
-        for entry in entries
-    )
-    return "sha256:" + sha256(b"".join(lines)).hexdigest()
+    files = (entry.get("archive", entry) for entry in entries)
+    lines = {
+        f"{file['content_hash'][HEX:]} {file['size_bytes']} ".encode() + os.fsencode(file["path"]) + b"\n"
+        for file in files
+    }
+    return "sha256:" + sha256(b"".join(sorted(lines))).hexdigest()
 
 
 def build_manifest(corpus: Corpus) -> dict[str, Any]:
@@ -84,6 +89,9 @@ def _file_entry(file: SourceFile, info: InputInfo) -> dict[str, Any]:
     }
     if file.commit or info.commit:
         entry["commit"] = file.commit or info.commit
+    if file.archive is not None:
+        held = file.archive
+        entry["archive"] = {"path": held.path, "content_hash": held.content_hash, "size_bytes": held.size}
     if file.traits:
         entry["traits"] = sorted(map(str, file.traits))
     if file.derived is not None:
