@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from agentloop import __version__
+from agentloop import __version__, tasklist
 from agentloop.clock import Clock, SystemClock
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.jobspec import NOTHING, Execution, JobSpec, Kept
@@ -192,15 +192,43 @@ def _executed(spec: JobSpec, clock: Clock, pulse: Pulse, kept: Kept) -> Executio
     return made[0]
 
 
+def _task(file: Path, label: str, index: str) -> tuple[Path, str]:
+    """The run directory and attempt of an array's task; the restart in `label` stays with the attempt.
+
+    What the task says from here on goes to its own `slurm.log`.
+
+    Raises:
+        RunDirError: the list has no such task.
+    """
+    tasks = tasklist.read(file)
+    if not index.isdecimal() or int(index) >= len(tasks):
+        raise RunDirError(f"{file.name} has no task {index!r}")
+    task = tasks[int(index)]
+    _, dot, restart = label.partition(".")
+    log = os.open(f"{task.run_dir}/slurm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    return Path(task.run_dir), f"{task.label}{dot}{restart}"
+
+
 def main(argv: list[str]) -> int:
-    """`agentloop worker RUN_DIR [ATTEMPT]`; the attempt defaults to the fenced one."""
+    """`agentloop worker RUN_DIR [ATTEMPT]`; the attempt defaults to the fenced one.
+
+    In a Slurm array RUN_DIR is the list of its tasks, and the task's index is in the environment.
+    """
     if not 1 <= len(argv) <= 2:
         sys.stderr.write("usage: agentloop worker RUN_DIR [ATTEMPT]\n")
         return EXIT_USAGE
     signal.signal(signal.SIGTERM, _on_sigterm)
-    run_dir = RunDir(Path(argv[0]))
-    label = argv[1] if len(argv) == 2 else run_dir.fenced()
+    place, label = Path(argv[0]), argv[1] if len(argv) == 2 else ""
     try:
+        if place.suffix == tasklist.SUFFIX:
+            if not place.exists():
+                return EXIT_FENCED  # its runs are over
+            place, label = _task(place, label, os.environ.get("SLURM_ARRAY_TASK_ID", ""))
+        run_dir = RunDir(place)
+        label = label or run_dir.fenced()
         if "." in label and _newer(label, run_dir.fenced()):
             run_dir.start_attempt(label)
         return run_attempt(run_dir, label)

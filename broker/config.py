@@ -121,7 +121,13 @@ class Settings:
     slurm_partition_a100: str = _setting("BROKER_SLURM_PARTITION_A100", "partition of a100-reasoning", "")
     slurm_nodelist_p40: str = _setting("BROKER_SLURM_NODELIST_P40", "nodes preferred for the P40 tier", "")
     slurm_account: str = _setting("BROKER_SLURM_ACCOUNT", "account to charge; empty: the user's default", "")
-    slurm_max_runs: int = _setting("BROKER_SLURM_MAX_RUNS", "runs in Slurm's queue at once", 500)
+    slurm_max_runs: int = _setting("BROKER_SLURM_MAX_RUNS", "runs in Slurm's queue at once", 2000)
+    slurm_array_running: int = _setting(
+        "BROKER_SLURM_ARRAY_RUNNING", "tasks of one array that run at once; 0: no bound", 50
+    )
+    slurm_array_size: int = _setting(
+        "BROKER_SLURM_ARRAY_SIZE", "tasks of one array at most; 0: the cluster's MaxArraySize", 0
+    )
     slurm_poll_seconds: int = _setting("BROKER_SLURM_POLL_SECONDS", "seconds between two squeue calls", 2)
     slurm_start_seconds: int = _setting(
         "BROKER_SLURM_START_SECONDS", "a run that is pending longer fails with GPU_TIER_UNAVAILABLE", 1800

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from broker.backends.base import RunState, RunUpdate
 
-SQUEUE_FORMAT = "%i|%T|%r|%N|%j|%V|%F|%K"
-"""Job id, state, reason, nodes, name, submit time, array job id, array index."""
+SQUEUE_FORMAT = "JobArrayID:|,State:|,Reason:|,NodeList:|,Name:|,SubmitTime:|,RestartCnt:|"
+"""Fields of `squeue -O`, each as wide as it is. `-o` has no count of restarts."""
 SACCT_FIELDS = "jobid,jobidraw,state,exitcode,jobname,submit,nodelist"
 
+_TASK = re.compile(r"(\d+)(?:_(\d+))?")
 _ID = re.compile(r"(\d+)(?:;([\w.-]+))?")
 _PROSE = re.compile(r"Submitted batch job (\d+)(?: on cluster ([\w.-]+))?")
 
@@ -60,6 +61,18 @@ class Row:
     submitted: str = ""  # Slurm's own clock and form
     exit_code: int | None = None
     signal: int = 0
+    restart: int = 0
+
+    @property
+    def array(self) -> str:
+        """The id without the task's index."""
+        return self.job_id.partition("_")[0]
+
+    @property
+    def index(self) -> int | None:
+        """The index of an array's task, None for an ordinary job."""
+        _, _, index = self.job_id.partition("_")
+        return int(index) if index else None
 
 
 def submitted_id(text: str) -> str:
@@ -78,21 +91,22 @@ def submitted_id(text: str) -> str:
 
 
 def queue_rows(text: str) -> Iterator[Row]:
-    """Rows of `squeue -h -r -o SQUEUE_FORMAT`; a line of another form is passed over."""
+    """Rows of `squeue -h -r -O SQUEUE_FORMAT`; a line of another form is passed over."""
     for line in text.splitlines():
         fields = line.split("|")
-        if len(fields) != 8 or not fields[1].isupper():
+        if len(fields) != 8 or not fields[1].isupper() or not _TASK.fullmatch(fields[0]):
             continue
-        job_id, state, reason, node, name, submitted, _, _ = fields
-        yield Row(job_id, state, name, reason, node, submitted)
+        job_id, state, reason, node, name, submitted, restarts, _ = fields
+        restart = int(restarts) if restarts.isdecimal() else 0
+        yield Row(job_id, state, name, reason, node, submitted, restart=restart)
 
 
 def account_rows(text: str) -> Iterator[Row]:
     """Rows of `sacct -X -n -P --duplicates -o SACCT_FIELDS`, oldest first; other lines are passed over."""
     for line in text.splitlines():
         fields = line.split("|")
-        if len(fields) != 7:
-            continue
+        if len(fields) != 7 or not _TASK.fullmatch(fields[0]):
+            continue  # 7_[4-9%2] stands for tasks that have not begun
         job_id, _, state, code, name, submitted, node = fields
         status, _, signal = code.partition(":")
         if not status.isdecimal() or not signal.isdecimal():
@@ -111,5 +125,7 @@ def update_of(row: Row, backend_id: str, restart: int) -> RunUpdate:
     exit_code = row.exit_code
     if exit_code is None and row.state in ("COMPLETED", "FAILED"):
         exit_code = 0 if row.state == "COMPLETED" else 1
-    reason = "" if row.reason in ("None", "Resources", "Priority") else row.reason
+    if state is RunState.CANCELLED and row.reason == "DependencyNeverSatisfied":
+        state = RunState.KILLED  # by Slurm itself: the stage before it failed
+    reason = "" if row.reason in ("None", "Resources", "Priority", "JobArrayTaskLimit") else row.reason
     return RunUpdate(state, backend_id, exit_code, reason or row.state.lower(), row.node, restart)

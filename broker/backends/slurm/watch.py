@@ -10,24 +10,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from agentloop.clock import Clock
 from broker.backends.base import BackendUnavailable, Run, RunState, RunUpdate
 from broker.backends.slurm import parse, tools
+from broker.backends.slurm.arrays import Place, job_name
 
 log = logging.getLogger("broker.slurm")
 
 ABSENT_POLLS = 5
 """Good polls without a run before it counts as lost: a hung controller may take a job late."""
 ABSENT_SECONDS = 15.0
+OWN_LIMITS = frozenset({"JobArrayTaskLimit", "Dependency"})
+"""Reasons of ours to be pending: the bound of an array, the stage before. They say nothing of the tier."""
 SACCT = ("sacct", "-X", "-n", "-P", "--duplicates", "-S", "now-7days")
 
 
 @dataclass(slots=True)
 class _Watched:
     run: Run
+    place: Place
     backend_id: str
     updates: asyncio.Queue[RunUpdate] = field(default_factory=asyncio.Queue)
     last: RunUpdate | None = None
@@ -36,6 +40,11 @@ class _Watched:
     absent: int = 0
     absent_since: float = 0.0
     pending_since: float | None = None
+
+    @property
+    def before(self) -> list[str]:
+        """The names of the jobs that do the stages before this run's own."""
+        return [job_name(replace(self.run, stage=step.stage)) for step in self.run.before]
 
     def tell(self, update: RunUpdate) -> None:
         """Queue an update that differs from the last one."""
@@ -47,8 +56,16 @@ class _Watched:
 class Watcher:
     """Follows runs of one user on one or several clusters."""
 
-    def __init__(self, env: Mapping[str, str], clock: Clock, seconds: float, start_seconds: float) -> None:
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        clock: Clock,
+        seconds: float,
+        start_seconds: float,
+        place: Callable[[Run], Place],
+    ) -> None:
         self._env = env
+        self._place = place
         self._clock = clock
         self._seconds = seconds
         self._start_seconds = start_seconds
@@ -58,7 +75,7 @@ class Watcher:
 
     async def follow(self, run: Run, backend_id: str) -> AsyncIterator[RunUpdate]:
         """Updates of a run until a final one."""
-        watched = self._runs.setdefault(run.token, _Watched(run, backend_id))
+        watched = self._runs.setdefault(run.token, _Watched(run, self._place(run), backend_id))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._forever(), name="squeue")
         try:
@@ -79,7 +96,7 @@ class Watcher:
 
     async def find(self, runs: Mapping[str, Run]) -> dict[str, RunUpdate]:
         """What is known of runs right now, by token; LOST for those that are certainly absent."""
-        watched = {token: _Watched(run, run.backend_id) for token, run in runs.items()}
+        watched = {token: _Watched(run, self._place(run), run.backend_id) for token, run in runs.items()}
         for _ in range(ABSENT_POLLS):
             await self._tick(watched)
             if all(w.last is not None for w in watched.values()):
@@ -92,7 +109,7 @@ class Watcher:
             try:
                 await self._tick(self._runs)
             except BackendUnavailable as exc:
-                self._unknown(self._runs, str(exc))
+                self._unknown(self._runs.values(), str(exc))
             await asyncio.sleep(self._seconds)
 
     async def _tick(self, watched: Mapping[str, _Watched]) -> None:
@@ -107,74 +124,67 @@ class Watcher:
     async def _poll(self, cluster: str, members: Mapping[str, _Watched]) -> None:
         where = ["-M", cluster] if cluster else []
         self.polls += 1
-        answer = await tools.call(
-            ["squeue", "-h", "-r", "-t", "all", "-o", parse.SQUEUE_FORMAT, *where], self._env
-        )
+        argv = ["squeue", "--me", "-h", "-r", "-t", "all", "-O", parse.SQUEUE_FORMAT, *where]
+        answer = await tools.call(argv, self._env)
         if answer.status != 0 or "error:" in answer.err:
             log.warning("squeue gave no answer", extra={"reason": answer.err.strip()[:200]})
-            self._unknown(members, "squeue gave no answer")
+            self._unknown(members.values(), "squeue gave no answer")
             return
         listed = list(parse.queue_rows(answer.out))
-        if answer.out.strip() and not listed:
-            self._unknown(members, "squeue printed what is no list of jobs")
+        if answer.out.strip() and not listed and not answer.out.startswith("CLUSTER:"):
+            self._unknown(members.values(), "squeue printed what is no list of jobs")
             return
-        rows = {_token(row.name): row for row in listed if _token(row.name) in members}
-        for token, row in rows.items():
-            await self._present(members[token], row, cluster)
-        vanished = {token: one for token, one in members.items() if token not in rows}
+        rows = {Place(row.name, row.index): row for row in listed}
+        running = {row.array for row in listed if row.state == "RUNNING"}
+        vanished = []
+        for one in list(members.values()):
+            row = rows.get(one.place)
+            if row is None:
+                vanished.append(one)
+                continue
+            earlier = [rows[Place(name)] for name in one.before if Place(name) in rows]
+            await self._present(one, row, cluster, earlier, row.array in running)
         if vanished:
             await self._account(vanished, where)
 
-    async def _present(self, one: _Watched, row: parse.Row, cluster: str) -> None:
+    async def _present(
+        self, one: _Watched, row: parse.Row, cluster: str, earlier: Iterable[parse.Row], moving: bool
+    ) -> None:
+        """A run that squeue shows. `moving`: the tier runs tasks of the same array."""
         one.seen, one.absent = True, 0
         one.backend_id = f"{row.job_id};{cluster}" if cluster else row.job_id
-        state = parse.STATES.get(row.state, RunState.UNKNOWN)
-        if (state is RunState.PENDING and (row.reason == "BeginTime" or one.restart)) or (
-            state is RunState.RUNNING and (one.last is None or one.last.state is not RunState.RUNNING)
-        ):
-            one.restart = await self._restarts(one.backend_id, one.restart)
-        update = parse.update_of(row, one.backend_id, one.restart)
-        if update.state is RunState.PENDING:
+        one.restart = max(one.restart, row.restart)
+        update = _of_stages(parse.update_of(row, one.backend_id, one.restart), earlier)
+        if update.state is not RunState.PENDING or moving or row.reason in OWN_LIMITS:
+            one.pending_since = None
+        else:
             now = self._clock.monotonic()
             one.pending_since = now if one.pending_since is None else one.pending_since
             if now - one.pending_since > self._start_seconds:
                 await self.stop(one.run, one.backend_id)
-                update = RunUpdate(
-                    RunState.NOT_STARTED, one.backend_id, reason=row.reason, restart=one.restart
-                )
-        else:
-            one.pending_since = None
+                update = replace(update, state=RunState.NOT_STARTED, reason=row.reason)
         one.tell(update)
 
-    async def _restarts(self, backend_id: str, known: int) -> int:
-        """How often Slurm requeued a job, which squeue's short format can't say."""
-        job, _, cluster = backend_id.partition(";")
-        where = ["-M", cluster] if cluster else []
-        answer = await tools.call(["scontrol", "-o", "show", "job", job, *where], self._env)
-        found = [word for word in answer.out.split() if word.startswith("Restarts=")]
-        count = found[0].removeprefix("Restarts=") if found else ""
-        return max(known, int(count)) if count.isdecimal() else known
-
-    async def _account(self, vanished: Mapping[str, _Watched], where: list[str]) -> None:
+    async def _account(self, vanished: Iterable[_Watched], where: list[str]) -> None:
         """The vanished by accounting: rows of their own names, the newest of each."""
-        names = ",".join(job_name(one.run) for one in vanished.values())
-        answer = await tools.call(
-            [*SACCT, f"--name={names}", "-o", parse.SACCT_FIELDS, *where],
-            self._env,
-        )
+        vanished = list(vanished)
+        names = dict.fromkeys(name for one in vanished for name in (one.place.name, *one.before))
+        argv = [*SACCT, f"--name={','.join(names)}", "-o", parse.SACCT_FIELDS, *where]
+        answer = await tools.call(argv, self._env)
         disabled = "accounting storage is disabled" in answer.err
         if answer.status != 0 and not disabled:
             self._unknown(vanished, "sacct gave no answer")
             return
-        newest: dict[str, list[parse.Row]] = {}
+        known: dict[Place, list[parse.Row]] = {}
         for row in parse.account_rows(answer.out) if not disabled else ():
-            newest.setdefault(_token(row.name), []).append(row)
-        for token, one in vanished.items():
-            rows = newest.get(token, [])
+            known.setdefault(Place(row.name, row.index), []).append(row)
+        for one in vanished:
+            rows = known.get(one.place, [])
             if rows:
                 one.restart = max(one.restart, len(rows) - 1)
                 one.backend_id = one.backend_id or rows[-1].job_id
-                one.tell(parse.update_of(rows[-1], one.backend_id, one.restart))
+                earlier = [known[Place(name)][-1] for name in one.before if Place(name) in known]
+                one.tell(_of_stages(parse.update_of(rows[-1], one.backend_id, one.restart), earlier))
             else:
                 self._absent(one)
 
@@ -189,25 +199,52 @@ class Watcher:
             reason = "the controller has no such job any more" if one.seen else "the controller never had it"
             one.tell(RunUpdate(RunState.LOST, one.backend_id, reason=reason, restart=one.restart))
 
-    def _unknown(self, members: Mapping[str, _Watched], reason: str) -> None:
-        for one in members.values():
+    def _unknown(self, members: Iterable[_Watched], reason: str) -> None:
+        for one in list(members):
             one.absent = 0
             one.tell(RunUpdate(RunState.UNKNOWN, one.backend_id, reason=reason, restart=one.restart))
 
     async def stop(self, run: Run, backend_id: str) -> None:
-        """Cancel a run by its id, or by its name while the id is not known."""
+        """Cancel a run by its id, or by its name while the id is not known; with it the stages before."""
         job, _, cluster = backend_id.partition(";")
         where = ["-M", cluster] if cluster else []
-        target = [job] if job else [f"--name={job_name(run)}"]
-        answer = await tools.call(["scancel", *where, *target], self._env)
-        if answer.status != 0:
-            log.warning("scancel failed", extra={"job": run.job_id, "reason": answer.err.strip()[:200]})
+        place = self._place(run)
+        if place.index is not None and not job:
+            job = await self._task_id(place, where)
+            if not job:
+                return
+        targets = [[job] if job else [f"--name={place.name}"]]
+        targets += [[f"--name={job_name(replace(run, stage=step.stage))}"] for step in run.before]
+        for target in targets:
+            answer = await tools.call(["scancel", *where, *target], self._env)
+            if answer.status != 0:
+                log.warning("scancel failed", extra={"job": run.job_id, "reason": answer.err.strip()[:200]})
+
+    async def _task_id(self, place: Place, where: list[str]) -> str:
+        """The id of an array's task, empty while the controller doesn't show it."""
+        argv = ["squeue", "--me", "-h", "-r", f"--name={place.name}", "-O", parse.SQUEUE_FORMAT, *where]
+        answer = await tools.call(argv, self._env)
+        found = [row.job_id for row in parse.queue_rows(answer.out) if row.index == place.index]
+        return found[0] if found else ""
 
 
-def job_name(run: Run) -> str:
-    """`broker-{task_type}-{stage}-{token}`: words of ours only, so that nothing needs quoting."""
-    return f"broker-{run.task_type}-{run.stage}-{run.token}"
+def _of_stages(update: RunUpdate, earlier: Iterable[parse.Row]) -> RunUpdate:
+    """What a run's own job and the jobs of the stages before it say together.
 
-
-def _token(name: str) -> str:
-    return name.rpartition("-")[2] if name.startswith("broker-") else ""
+    While it waits for them, the run goes on as they do; when one of them failed, so did the run.
+    """
+    for row in earlier:
+        before = parse.update_of(row, update.backend_id, 0)
+        if update.state in (RunState.PENDING, RunState.REQUEUED) and before.state is RunState.RUNNING:
+            return replace(update, state=RunState.RUNNING, node=before.node, reason="")
+        if (
+            before.state.final
+            and before.exit_code != 0
+            and update.state
+            in (
+                RunState.KILLED,
+                RunState.CANCELLED,
+            )
+        ):
+            return replace(before, restart=update.restart)
+    return update
