@@ -27,8 +27,9 @@ SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 class Site:
     """A BROKER_HOME on the cluster, and the broker that serves it."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, settings: dict[str, str] | None = None) -> None:
         self.cluster, self.home = cluster, folder / "home"
+        self.settings = {"BROKER_ALLOWED_ROOTS": str(folder / "data"), **settings} if settings else {}
         self.bin = folder / "bin"
         self.bin.mkdir()
         with socket.socket() as probe:
@@ -46,6 +47,7 @@ class Site:
             "BROKER_BACKEND": "slurm",
             "BROKER_SLURM_PARTITION_CPU": "cpu",
             "BROKER_SLURM_POLL_SECONDS": "1",
+            **self.settings,
         }
 
     def shim(self, body: str) -> None:
