@@ -6,11 +6,13 @@ inclusive and end at `\\n`, as `git` and editors count them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from agentloop.items import Item as Item  # noqa: PLC0414 - a re-export
+from agentloop.items import PackedItems, Span4
 from agentloop.request import Classification, InputRole, InputType
 
 
@@ -91,23 +93,6 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One piece of derived text (a message, a page, a line of UTF-16) and the original bytes around it."""
-
-    text: str
-    byte_start: int
-    byte_end: int
-    line_start: int
-    line_end: int
-    record_id: str = ""
-    scope: str = ""
-    timestamp: str = ""
-    speaker: str = ""
-    page: int = 0
-    heading: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Derived:
     """Text that an extractor made of a file. Joined with `\\n`, the items of a span are its text.
 
@@ -116,12 +101,28 @@ class Derived:
 
     extractor: str
     version: str
-    items: tuple[Item, ...]
+    items: Sequence[Item]  # a tuple of few, `PackedItems` of many
     notes: tuple[str, ...] = ()
 
     def joined(self, first: int, last: int) -> str:
         """The text of items `first..last`, inclusive."""
-        return "\n".join(item.text for item in self.items[first : last + 1])
+        items = self.items
+        if isinstance(items, PackedItems):
+            if first == last:
+                return items.text(first)
+            return "\n".join([items.text(n) for n in range(first, last + 1)])
+        return "\n".join(item.text for item in items[first : last + 1])
+
+    def size(self, index: int) -> int:
+        """Number of characters of an item's text."""
+        items = self.items
+        return items.size(index) if isinstance(items, PackedItems) else len(items[index].text)
+
+    def spans(self) -> Iterator[Span4]:
+        """Bytes `[start, end)`, first and last line of each item in order."""
+        if isinstance(self.items, PackedItems):
+            return self.items.spans()
+        return ((item.byte_start, item.byte_end, item.line_start, item.line_end) for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +311,7 @@ class Candidate:
     symbol: Symbol | None = None
     terms: tuple[str, ...] = ()  # the question's terms that it holds
     duplicates: tuple[int, ...] = ()  # chunks collapsed into this one, best first
+    joined: tuple[int, ...] = ()  # turns of a conversation that its focus takes in beside it, best first
 
 
 @dataclass(frozen=True, slots=True)

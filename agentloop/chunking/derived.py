@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from agentloop.chunking.windows import WINDOW_CHARS
 from agentloop.types import Chunk, ChunkType, Derived, FileKind, Item, SourceFile
 
@@ -13,20 +15,41 @@ def derived_chunks(file: SourceFile, derived: Derived) -> list[Chunk]:
     of its own, so that a hit names one turn. Items of documents that share a page and a heading are
     packed into windows.
     """
+    if file.kind is FileKind.RECORDS:
+        return _records(file.index, derived)
     chunks: list[Chunk] = []
     items = derived.items
-    packed = file.kind is not FileKind.RECORDS
     first = 0
     while first < len(items):
-        last, size = first, len(items[first].text)
-        if packed and size <= WINDOW_CHARS and not items[first].record_id:
-            while last + 1 < len(items) and _together(items[first], items[last + 1]):
-                grown = size + 1 + len(items[last + 1].text)
+        head = tail = items[first]
+        last, size = first, len(head.text)
+        if size <= WINDOW_CHARS and not head.record_id:
+            while last + 1 < len(items) and _together(head, items[last + 1]):
+                grown = size + 1 + derived.size(last + 1)
                 if grown > WINDOW_CHARS:
                     break
                 last, size = last + 1, grown
-        chunks += _windows(file.index, items, first, last, size, _type(file.kind, items[first]))
+            tail = items[last]
+        span = (head.byte_start, tail.byte_end, head.line_start, tail.line_end)
+        for start, end in _cuts(head.text if first == last else "", size):
+            chunks.append(
+                Chunk(file.index, *span, _type(file.kind, head), head.heading, first, last, start, end)
+            )
         first = last + 1
+    return chunks
+
+
+def _records(file: int, derived: Derived) -> list[Chunk]:
+    """A chunk a record, windows of a long one. No item is made for it: an export may have 100,000."""
+    chunks: list[Chunk] = []
+    record = ChunkType.RECORD
+    for number, span in enumerate(derived.spans()):
+        size = derived.size(number)
+        if size <= WINDOW_CHARS:
+            chunks.append(Chunk(file, *span, record, "", number, number, 0, size))
+            continue
+        for start, end in _cuts(derived.joined(number, number), size):
+            chunks.append(Chunk(file, *span, record, "", number, number, start, end))
     return chunks
 
 
@@ -37,31 +60,20 @@ def _together(one: Item, other: Item) -> bool:
 
 def _type(kind: FileKind, item: Item) -> ChunkType:
     """What a chunk over this item is."""
-    if kind is FileKind.RECORDS:
-        return ChunkType.RECORD
     if item.page:
         return ChunkType.PAGE
     return ChunkType.PARAGRAPH if kind is FileKind.DOCUMENT else ChunkType.WINDOW
 
 
-def _windows(
-    file: int, items: tuple[Item, ...], first: int, last: int, size: int, type_: ChunkType
-) -> list[Chunk]:
-    """One chunk over the items, or windows over the text of one long item."""
-    head, tail = items[first], items[last]
-    text = head.text if first == last else ""
-    chunks: list[Chunk] = []
+def _cuts(text: str, size: int) -> Iterator[tuple[int, int]]:
+    """The one window of a text that fits, or windows over a long one."""
     start = 0
-    while start < size or not chunks:
+    while start < size or not start:
         end = size if size - start <= WINDOW_CHARS else _cut(text, start)
-        chunks.append(
-            Chunk(
-                file, head.byte_start, tail.byte_end, head.line_start, tail.line_end, type_, head.heading,
-                first, last, start, end,
-            )
-        )  # fmt: skip
+        yield start, end
+        if end <= start:
+            break
         start = end
-    return chunks
 
 
 def _cut(text: str, start: int) -> int:

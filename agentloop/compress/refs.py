@@ -26,8 +26,8 @@ def enclosed(derived: Derived, byte_start: int, byte_end: int) -> tuple[int, int
     """
     inside = [
         n
-        for n, item in enumerate(derived.items)
-        if byte_start <= item.byte_start and item.byte_end <= byte_end
+        for n, (start, end, _, _) in enumerate(derived.spans())
+        if byte_start <= start and end <= byte_end
     ]
     return (inside[0], inside[-1]) if inside else (0, -1)
 
@@ -71,7 +71,7 @@ def _derived(corpus: Corpus, place: Place, *, with_path: bool) -> DerivedSpan | 
     if derived is None or place.first_item < 0:
         return None
     first, _ = enclosed(derived, place.byte_start, place.byte_end)
-    before = sum(len(derived.items[n].text) + 1 for n in range(first, place.first_item))
+    before = sum(derived.size(n) + 1 for n in range(first, place.first_item))
     joined = derived.joined(place.first_item, place.last_item)
     return DerivedSpan(
         extractor=derived.extractor,

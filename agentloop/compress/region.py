@@ -75,7 +75,7 @@ def items_within(corpus: Corpus, file: int, byte_start: int, byte_end: int) -> t
     derived = corpus.files[file].derived
     assert derived is not None  # noqa: S101 - callers checked it
     inside = [
-        n for n, item in enumerate(derived.items) if item.byte_start < byte_end and byte_start < item.byte_end
+        n for n, (start, end, _, _) in enumerate(derived.spans()) if start < byte_end and byte_start < end
     ]
     return (inside[0], inside[-1]) if inside else (0, 0)
 
@@ -124,7 +124,7 @@ def place_of(corpus: Corpus, region: Region, first: int, last: int) -> Place:
         return Place(region.file, a.byte_start, max(b.byte_end, a.byte_start + 1), a.number, b.number_end)
     derived = corpus.files[region.file].derived
     assert derived is not None  # noqa: S101 - the region came from derived text
-    before = sum(len(derived.items[n].text) + 1 for n in range(a.item, b.item))
+    before = sum(derived.size(n) + 1 for n in range(a.item, b.item))
     return Place(
         region.file,
         min(derived.items[n].byte_start for n in range(a.item, b.item + 1)),

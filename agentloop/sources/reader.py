@@ -222,7 +222,7 @@ class Reader:
         found, derived = derive(given, self.allowance.record_chars, self.caps.max_extracted_bytes)
         if derived is not None:
             if found.kind is FileKind.RECORDS:
-                self.allowance.record_chars -= sum(len(item.text) for item in derived.items)
+                self.allowance.record_chars -= sum(map(derived.size, range(len(derived.items))))
             path = f"{folder}/{name}" if folder else name
             self.notes += [f"{shown(path)}: {note}." for note in derived.notes]
         return found, derived

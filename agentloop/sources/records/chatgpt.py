@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agentloop.sources.records.fields import LONG_BLOB, LeftOut, clean, harvest, is_binary
 from agentloop.sources.records.node import Node
 
 _OTHER_TEXT = (
-    "text",
-    "result",
-    "content",
-    "summary",
-    "thoughts",
-    "title",
-    "user_profile",
-    "user_instructions",
-)
+    "text", "result", "content", "summary", "thoughts", "title", "user_profile", "user_instructions",
+)  # fmt: skip
 
 
 def branch(node: Node) -> list[tuple[str, Node]]:
@@ -72,25 +65,19 @@ def message_text(message: Mapping[str, Any], left: LeftOut) -> str:
     return "\n".join(_parts(content, left)).strip()
 
 
-def _parts(content: Mapping[str, Any], left: LeftOut) -> Iterator[str]:
+def _parts(content: Mapping[str, Any], left: LeftOut) -> list[str]:
     parts = content.get("parts")
-    for part in parts if isinstance(parts, list) else []:
-        if isinstance(part, str) and len(part) < LONG_BLOB:
-            yield clean(part.strip())
+    found: list[str] = []
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, str) and (len(part) < LONG_BLOB or not is_binary("", part)):
+            found.append(clean(part.strip()))
         elif isinstance(part, dict) and not is_binary("", part):
-            yield from harvest({key: part[key] for key in ("text", "title", "url") if key in part}, left)
+            found += harvest({key: part[key] for key in ("text", "title", "url") if key in part}, left)
         elif isinstance(part, dict):
             left.binary[str(part.get("content_type", "part"))] += 1
         else:
-            yield from harvest(part, left)
-    for key in (
-        "text",
-        "result",
-        "content",
-        "summary",
-        "thoughts",
-        "title",
-        "user_profile",
-        "user_instructions",
-    ):
-        yield from harvest(content.get(key), left, "text")
+            found += harvest(part, left)
+    for key in _OTHER_TEXT:
+        if key in content:
+            found += harvest(content[key], left, "text")
+    return found

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 TEXT_KEYS = (
@@ -52,6 +53,8 @@ MAX_DEPTH = 64
 _PLAIN_TYPES = ("message", "text", "Default")  # what exports call a message that is nothing special
 LONG_BLOB = 160  # characters of base64 or hex without a break that no prose has
 
+_MAX_SHAPE = 64  # keys of a record whose shape is worth remembering
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\s*")
 _DATA_URI = re.compile(r"data:[\w.+/-]*[;,]")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?)?")
@@ -72,7 +75,9 @@ class LeftOut:
 
 def clean(text: str) -> str:
     """`text` with lone surrogates, which no encoder takes, as U+FFFD."""
-    return _SURROGATE.sub("\ufffd", text) if _SURROGATE.search(text) else text
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def iso_time(value: Any) -> str:
@@ -87,40 +92,52 @@ def iso_time(value: Any) -> str:
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    for scale, low in ((1.0, 1e8), (1e3, 1e11), (1e6, 1e14)):
+    for scale, low in ((1, 1e8), (1000, 1e11), (1_000_000, 1e14)):
         if low <= value < low * 1000:
-            return datetime.fromtimestamp(int(value / scale), UTC).isoformat()[:19] + "Z"
+            days, seconds = divmod(int(value / scale), 86_400)
+            minutes = seconds // 60
+            return f"{_day(days)}T{minutes // 60:02}:{minutes % 60:02}:{seconds % 60:02}Z"
     return ""
+
+
+@lru_cache(maxsize=1024)
+def _day(days: int) -> str:
+    """The date so many days after 1970-01-01."""
+    return datetime.fromtimestamp(days * 86_400, UTC).date().isoformat()
 
 
 def first_of(record: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, Any]:
     """The first of `keys` that the record has with a value, whatever its case; ("", None) without one."""
-    lower = {key.lower(): key for key in record}
-    for key in keys:
-        if key in lower and record[lower[key]] not in (None, "", [], {}):
-            return lower[key], record[lower[key]]
+    own = tuple(record)
+    for key in _present(own, keys) if len(own) <= _MAX_SHAPE else _present.__wrapped__(own, keys):
+        value = record[key]
+        if value is not None and value not in ("", [], {}):
+            return key, value
     return "", None
+
+
+@lru_cache(maxsize=512)  # records of one file have a few shapes
+def _present(own: tuple[str, ...], keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of a record's keys are among `keys`, in the order of `keys`."""
+    lower = {key.lower(): key for key in own}
+    return tuple(lower[key] for key in keys if key in lower)
 
 
 def name_of(value: Any) -> str:
     """A speaker's or a container's name: the string itself, or the best name in an object."""
+    while isinstance(value, dict):
+        value = first_of(value, NAME_KEYS)[1]
     if isinstance(value, str):
         return clean(value.strip())[:200]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, dict):
-        return name_of(first_of(value, NAME_KEYS)[1])
-    return ""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
 def is_binary(key: str, value: Any) -> bool:
     """Whether a value is data and no text: base64, a data URI, a pointer to an asset, numbers in bulk."""
     if isinstance(value, str):
-        if len(value) < LONG_BLOB:
-            return bool(_DATA_URI.match(value)) and ";base64" in value
-        if _DATA_URI.match(value):
-            return True
-        return " " not in value[:LONG_BLOB] and _BASE64.fullmatch(value) is not None
+        if value.startswith("data:") and _DATA_URI.match(value):
+            return len(value) >= LONG_BLOB or ";base64" in value
+        return len(value) >= LONG_BLOB and " " not in value[:LONG_BLOB] and bool(_BASE64.fullmatch(value))
     if isinstance(value, dict):
         return value.get("content_type") in POINTERS or value.get("type") == "Buffer"
     if isinstance(value, list):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentloop.sources.records.fields import TEXT_KEYS
-from agentloop.sources.records.pull import JsonPull, Mark
+from agentloop.sources.records.pull import JsonPull, MalformedError, Mark
 
 CONTAINERS = frozenset(
     {
@@ -34,48 +34,69 @@ class Node:
         return self.value.get(key) if isinstance(self.value, dict) else None
 
 
-def read_node(pull: JsonPull, level: int = 0) -> Node:
+def read_node(pull: JsonPull, level: int = 0, *, step: bool = True) -> Node:
     """The next value. Containers are stepped into, so that what they hold has spans of its own.
 
+    Args:
+        pull: stands at the value's first character.
+        level: how many containers it lies in.
+        step: whether containers are to be expected, as its neighbour had some. Stepping into an object
+            without any gives the same node; taking it whole is faster.
+
     Raises:
-        MalformedError: it is no JSON.
+        MalformedError: it is no JSON; the place is that of the value's start.
     """
-    pull.peek()
     start = pull.mark
-    value, take = pull.glance()
-    if level >= _MAX_LEVELS or not _has_containers(value):
-        take()
+    if level < _MAX_LEVELS:
+        if step and pull.peek() == "{":
+            return _stepped(pull, level, start)
+        value, end = pull.glance()
+        if _has_containers(value):
+            return _stepped(pull, level, start)
+        pull.skip(end)
         return Node(value, start, pull.mark)
+    return Node(pull.value(), start, pull.mark)
+
+
+def _stepped(pull: JsonPull, level: int, start: Mark) -> Node:
     members: dict[str, Any] = {}
     node = Node(members, start, start)
-    for key in pull.members():
-        opened = pull.peek() if key in CONTAINERS else ""
-        if opened and opened in "[{":
-            node.kids_start = node.kids_start or pull.mark
-            node.kids[key] = list(_kids(pull, opened, level))
-        else:
-            members[key] = pull.value()
+    try:
+        for key in pull.members():
+            opened = pull.peek() if key in CONTAINERS else ""
+            if opened and opened in "[{":
+                node.kids_start = node.kids_start or pull.mark
+                node.kids[key] = list(_kids(pull, opened, level))
+            else:
+                members[key] = pull.value()
+    except MalformedError:
+        raise MalformedError(start) from None
     node.end = pull.mark
     return node
 
 
 def _has_containers(value: Any) -> bool:
-    return isinstance(value, dict) and any(
-        isinstance(value[key], dict | list) for key in CONTAINERS.intersection(value)
-    )
+    if not isinstance(value, dict) or CONTAINERS.isdisjoint(value):
+        return False
+    return any(isinstance(value[key], dict | list) for key in CONTAINERS.intersection(value))
 
 
 def _kids(pull: JsonPull, opened: str, level: int) -> Iterator[tuple[str, Node]]:
     """The members of a container; a container right inside one, as in `{"chats": {"list": […]}}`, opens."""
+    step = True
     if opened == "[":
         for number in pull.elements():
-            yield str(number), read_node(pull, level + 1)
+            node = read_node(pull, level + 1, step=step)
+            step = bool(node.kids)
+            yield str(number), node
         return
     for name in pull.members():
         if name in CONTAINERS and pull.peek() == "[":
             yield from _kids(pull, "[", level + 1)
         else:
-            yield name, read_node(pull, level + 1)
+            node = read_node(pull, level + 1, step=step)
+            step = bool(node.kids)
+            yield name, node
 
 
 def whole(node: Node) -> Any:

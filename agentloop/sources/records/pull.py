@@ -10,37 +10,41 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from json.scanner import make_scanner
+from typing import Any, NamedTuple
 
 from agentloop.types import Content
 
 _WINDOW = 1 << 20
 _LARGEST_VALUE = 64 << 20  # one message or conversation; a larger one is malformed for us
+_LONGEST_TOKEN = 16  # -Infinity, \\ud83d\\ude00
 _SPACE = re.compile(r"[ \t\n\r]*")
+# a key without escapes, and its colon, up to a value that has begun: nearly all keys of exports
+_FIRST_KEY = re.compile(r'[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*(?=[^ \t\n\r])')
+_NEXT_KEY = re.compile(r'[ \t\n\r]*,[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*(?=[^ \t\n\r])')
 _DECODER = json.JSONDecoder(strict=False)
+_scan: Callable[[str, int], tuple[Any, int]] = make_scanner(_DECODER)  # type: ignore[arg-type]  # typeshed
 # integers over Python's limit of 4,300 digits stay text instead of failing their record
 _LENIENT = json.JSONDecoder(strict=False, parse_int=str)
 
 
-class MalformedError(ValueError):
-    """The text is no JSON from the byte `at` on, or nested too deeply."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(f"no JSON at byte {at}")
-        self.at = at
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A position: byte offset and 1-based line."""
 
     byte: int
     line: int
 
 
+class MalformedError(ValueError):
+    """The text is no JSON from the place `at` on, or nested too deeply."""
+
+    def __init__(self, at: Mark) -> None:
+        super().__init__(f"no JSON at byte {at.byte}")
+        self.at = at
+
+
 class JsonPull:
-    """Reads JSON from a place in a file onwards. `value` takes a whole value, `enter` steps into one."""
+    """Reads JSON from a place in a file onwards. `value` takes a whole value, `members` steps into one."""
 
     def __init__(self, content: Content, start: int = 0, line: int = 1, end: int | None = None) -> None:
         self._content = content
@@ -59,11 +63,15 @@ class JsonPull:
     @property
     def mark(self) -> Mark:
         """Where the next unread character is."""
-        if self._counted != self._at:
-            passed = self._text[self._counted : self._at]
-            self._byte += len(passed) if self._ascii else len(passed.encode("utf-8", "surrogateescape"))
-            self._line += passed.count("\n")
-            self._counted = self._at
+        counted, at = self._counted, self._at
+        if counted != at:
+            text = self._text
+            if self._ascii:
+                self._byte += at - counted
+            else:
+                self._byte += len(text[counted:at].encode("utf-8", "surrogateescape"))
+            self._line += text.count("\n", counted, at)
+            self._counted = at
         return Mark(self._byte, self._line)
 
     def peek(self) -> str:
@@ -83,7 +91,7 @@ class JsonPull:
             MalformedError: something else is.
         """
         if self.peek() != char:
-            raise MalformedError(self.mark.byte)
+            raise MalformedError(self.mark)
         self._at += 1
 
     def value(self) -> Any:
@@ -92,40 +100,49 @@ class JsonPull:
         Raises:
             MalformedError: there is none, it is too deep or too large.
         """
-        found, self._at = self._next()
+        found, self._at = self.glance()
         return found
 
-    def glance(self) -> tuple[Any, Callable[[], None]]:
-        """The next value, and a function that takes it; without that it can be stepped into."""
-        found, end = self._next()
-
-        def take() -> None:
-            self._at = end
-
-        return found, take
-
-    def _next(self) -> tuple[Any, int]:
-        """Decode the next value; the end is its position in the window.
+    def glance(self) -> tuple[Any, int]:
+        """The next value and its end, for `skip`; without that it can be stepped into.
 
         Raises:
             MalformedError: there is none, it is too deep or too large.
         """
+        try:
+            found, end = _scan(self._text, self._at)
+        except (StopIteration, ValueError, RecursionError):
+            return self._glance_far()
+        return (found, end) if end < len(self._text) else self._glance_far()
+
+    def skip(self, end: int) -> None:
+        """Take a value that `glance` has seen, and nothing was taken since."""
+        self._at = end
+
+    def _glance_far(self) -> tuple[Any, int]:
+        """As `glance`, for what the window does not hold yet, white space and odd numbers."""
         if not self.peek():
-            raise MalformedError(self.mark.byte)
+            raise MalformedError(self.mark)
         size = _WINDOW
         while True:
             try:
                 found, end = self._decode()
-            except json.JSONDecodeError:
+            except json.JSONDecodeError as exc:
+                if self._is_final(exc):
+                    raise MalformedError(self.mark) from None
                 found, end = None, -1
             except RecursionError:
-                raise MalformedError(self.mark.byte) from None
+                raise MalformedError(self.mark) from None
             # a number that ends with the window may go on behind it
             if 0 <= end < len(self._text) or (end >= 0 and not self._grow(size)):
                 return found, end
             if end < 0 and (size > _LARGEST_VALUE or not self._grow(size)):
-                raise MalformedError(self.mark.byte)
+                raise MalformedError(self.mark)
             size *= 2
+
+    def _is_final(self, error: json.JSONDecodeError) -> bool:
+        """Whether more text can't mend it: it lies before the window's end, and is no string left open."""
+        return not error.msg.startswith("Unterminated") and error.pos < len(self._text) - _LONGEST_TOKEN
 
     def _decode(self) -> tuple[Any, int]:
         try:
@@ -150,18 +167,29 @@ class JsonPull:
     def members(self) -> Iterator[str]:
         """Step into an object: yields each key; the caller takes its value before the next."""
         self.take("{")
-        first = True
-        while self.peek() != "}":
-            if not first:
-                self.take(",")
-            first = False
-            if self.peek() != '"':
-                raise MalformedError(self.mark.byte)
-            key = self.value()
-            self.take(":")
-            self.peek()
-            yield key
+        pattern, first = _FIRST_KEY, True
+        while True:
+            found = pattern.match(self._text, self._at)
+            if found:
+                self._at = found.end()
+                yield found[1]
+            elif self.peek() == "}":
+                break
+            else:
+                yield self._key(first)
+            pattern, first = _NEXT_KEY, False
         self.take("}")
+
+    def _key(self, first: bool) -> str:
+        """A key with escapes, or at the end of the window."""
+        if not first:
+            self.take(",")
+        if self.peek() != '"':
+            raise MalformedError(self.mark)
+        key: str = self.value()
+        self.take(":")
+        self.peek()
+        return key
 
     def _grow(self, size: int) -> bool:
         """Read up to `size` more bytes, forget what was passed; False at the end of the file."""
