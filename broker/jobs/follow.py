@@ -21,6 +21,7 @@ from broker.jobs.outcome import End, end_of, failure, timed_out
 from broker.jobs.store import Store
 
 LOOK_SECONDS = 0.5  # between looks at a run directory
+WAITING_LOOK_SECONDS = 10.0  # while its backend does not say that it runs: a thousand may wait at once
 GRACE_SECONDS = 10.0  # the worker ends itself at its deadline; the broker steps in this much later
 
 
@@ -33,9 +34,11 @@ class Flight:
     backend: Backend
     restart: int = 0  # how often the backend itself began the run anew
     started: bool = False  # its backend says that it runs
+    waiting: bool = False  # its backend says that it does not, or not now
     expired: bool = False
     silent: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)  # the run has ended: one last look
+    moved: asyncio.Event = field(default_factory=asyncio.Event)  # its backend told something
     watched: asyncio.Task[None] | None = None
 
     @property
@@ -61,10 +64,13 @@ class Follower:
                 last = update
                 flight.restart = max(flight.restart, update.restart)
                 flight.started = update.state is RunState.RUNNING
+                flight.waiting = update.state in (RunState.PENDING, RunState.REQUEUED)
+                flight.moved.set()
                 if not update.state.final:
                     await self._note(flight, update)
         finally:
             flight.over.set()
+            flight.moved.set()
             await asyncio.gather(looking, return_exceptions=True)
         published = await self.collect(flight, last)
         if flight.expired and (published is None or published.pack is None):
@@ -119,8 +125,10 @@ class Follower:
         limit = flight.job.request["constraints"]["max_runtime_seconds"] + GRACE_SECONDS
         began = -1.0
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(flight.over.wait(), LOOK_SECONDS)
+            await _pause(flight)
+            if flight.waiting and not flight.over.is_set():
+                began, observer.beat_at = -1.0, -1.0  # between two jobs of a chain, or requeued: no silence
+                continue
             if label != flight.label:  # the backend began anew: another folder, and time counts from there
                 label, began = flight.label, -1.0
                 observer = Observer(RunDir(flight.run.run_dir).attempt(label), self._clock)
@@ -153,3 +161,12 @@ class Follower:
             return job.evolve(stage=beat["stage"], percent=beat["percent"], metrics=beat["metrics"])
 
         await self._store.change(flight.job.job_id, step)
+
+
+async def _pause(flight: Flight) -> None:
+    """Wait for the next look: half a second of a run that goes on, longer for one that doesn't yet."""
+    flight.moved.clear()
+    if not flight.over.is_set():
+        seconds = LOOK_SECONDS if flight.started else WAITING_LOOK_SECONDS
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(flight.moved.wait(), seconds)
