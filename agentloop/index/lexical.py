@@ -18,6 +18,8 @@ import tantivy
 from agentloop.index.build import IndexBuild, build_errors, empty_index
 from agentloop.index.groups import MOST_GROUPS, grouped, regrouped
 from agentloop.index.language import stemmer
+from agentloop.index.polish import readings
+from agentloop.index.words import fold
 from agentloop.types import Chunk, Corpus, Hit
 
 MAX_VARIANTS = 12  # inflected forms of one word; the commonest come first
@@ -34,11 +36,14 @@ class Term:
             matches add up, as those of one word would.
         weight: how much the term counts in the query.
         phrases: words side by side. With phrases, only the best of all the ways counts.
+        others: the same thing said in another language, each with its own weight and rarity. With them,
+            too, only the best counts.
     """
 
     forms: tuple[tuple[str, float], ...]
     weight: float = 1.0
     phrases: tuple[tuple[str, ...], ...] = ()
+    others: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,11 @@ class LexicalIndex:
         self._variants.clear()
 
     def _look_up(self, word: str, language: str) -> list[tuple[str, int]]:
-        if len(word) < 3 or not word.isalpha():
+        if len(word) < 2 or not word.isalpha():
+            return []
+        if language == "polish":
+            return self._polish_forms(word)
+        if len(word) < 3:
             return []
         stem_all = stemmer(language)
         stem = stem_all([word])[0]
@@ -165,6 +174,24 @@ class LexicalIndex:
             return []
         stems = stem_all([w for w, _ in near])
         return [pair for pair, other in zip(near, stems, strict=True) if other == stem][:MAX_VARIANTS]
+
+    def _polish_forms(self, word: str) -> list[tuple[str, int]]:
+        """Words that share a reading with a Polish word.
+
+        A word with accents is in the index without them too, so that its plain form finds both spellings.
+        """
+        mine, plain = readings(word), fold(word)
+        heads = {w[: max(3, min(5, len(w) - 3))] for w in (plain, fold(word.replace("ą", "ę")))}
+        near: dict[str, int] = {}
+        for head in sorted(heads):
+            near.update(self.prefixed(head))
+        found = [
+            (w, n)
+            for w, n in near.items()
+            if w not in (word, plain) and len(w) <= len(word) + 6 and w.isalpha() and mine & readings(w)
+        ]
+        found = [(w, n) for w, n in found if w.isascii() or self.df(fold(w)) < n]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MAX_VARIANTS]
 
     def search(self, terms: Sequence[Term], limit: int, weights: FieldWeights = FieldWeights()) -> list[Hit]:
         """The best chunks for a query, best first; equal scores by chunk id."""
@@ -210,5 +237,9 @@ class LexicalIndex:
             found = query.phrase_query(self._schema, "body", list(words_))
             options.append(query.boost_query(found, term.weight))
         if term.phrases and options:
-            return [query.disjunction_max_query(options, 0.0)]
-        return options
+            options = [query.disjunction_max_query(options, 0.0)]
+        others = [built for other in term.others if (built := self._options(other, weights))]
+        if not others:
+            return options
+        ways = [query.boolean_query([(tantivy.Occur.Should, q) for q in way]) for way in (options, *others) if way]
+        return [query.disjunction_max_query(ways, 0.0)]

@@ -19,8 +19,10 @@ from typing import Any
 
 from broker.backends.forking import Order, adopt_orphans, fork, fork_worker, kill_group, reap
 from broker.backends.lines import Loop, Peer
+from broker.backends.rehearsal import rehearse
 
 PRELOAD = (
+    "agentloop.answer",
     "agentloop.pipeline",
     "agentloop.sources",
     "agentloop.worker",
@@ -63,6 +65,9 @@ class Zygote:
         adopt_orphans()
         self._loop.add(0, self._orders)
         self._broker.say(event="ready", pid=os.getpid())
+        rehearse()
+        gc.collect()
+        gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
         while self._alive:
             self._loop.turn()
         for pid in [*self._workers, *(host.pid for host in self._hosts.values())]:
@@ -207,8 +212,6 @@ def main(max_hosts: int) -> None:
         importlib.import_module(name)
     code_version()  # read once, for all workers
     count("")  # so is the tokenizer: half a second that no worker spends
-    gc.collect()
-    gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
     Zygote(max_hosts).run()
 
 

@@ -77,9 +77,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> Outcome:
-    from agentloop.api import compress_sync
+    from agentloop.tokens import load_beside
+
+    load_beside()  # first, so that the ranks are loaded while everything else is
+    from agentloop.api import compress_sync, own_process
     from broker.commands.environment import compress_environment
 
+    own_process()
     request = request_of(args)
     with compress_environment(
         model=args.model or request.execution_profile.model_profile,

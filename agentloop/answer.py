@@ -1,0 +1,107 @@
+"""The stages that depend on the question, in order: retrieval, the loop, claims, the pack, verification.
+
+`agentloop.pipeline` imports this module when it is needed: while the index is still being filled.
+"""
+
+from __future__ import annotations
+
+from agentloop.compress import build_pack
+from agentloop.environment import Outcome, Run
+from agentloop.errors import Stage, WarningCode
+from agentloop.index.lexical import LexicalIndex
+from agentloop.index.symbols import SymbolParser
+from agentloop.loop import LoopResult, explore
+from agentloop.request import Mode, TaskType
+from agentloop.retrieval import RetrievalSession, newest
+from agentloop.retrieval.semantic import Semantics
+from agentloop.tasks.evidence import task_evidence
+from agentloop.tasks.model import TaskEvidence
+from agentloop.tasks.patch.evidence import patch_evidence
+from agentloop.tasks.patch.propose import propose
+from agentloop.types import Chunk, Corpus
+from agentloop.verify import verify_released
+
+CUT_SHORT = frozenset({"time", "deadline", "max_turns"})
+"""Ends that cut a loop short. A spent call budget does not: the last turn answers with what was found."""
+
+
+async def answered(
+    job: Run, corpus: Corpus, chunks: list[Chunk], index: LexicalIndex | None, parser: SymbolParser
+) -> Outcome:
+    """The pack of a request over indexed chunks. Without an index the newest chunks are the evidence.
+
+    Raises:
+        AgentloopError: no pack can be made, or it may not be released.
+    """
+    request, env, ledger = job.request, job.env, job.ledger
+    looped: LoopResult | None = None
+    if index is None:
+        ranking = await job.stage(Stage.RETRIEVAL, 0.4, lambda: newest(corpus, chunks, request, ledger))
+    else:
+        meaning = Semantics(env.embedder, env.reranker, env.cache, env.policy, job.deadline)
+        session = RetrievalSession(corpus, chunks, request, ledger, env.caps, parser, index, meaning)
+        await job.stage(Stage.RETRIEVAL, 0.5, session.first_pass)
+        if request.task_params.mode is Mode.AGENTIC:
+            looped = await _explore(job, session, corpus)
+        ranking = await job.stage(Stage.RERANKING, 0.8, session.rank)
+    evidence: TaskEvidence = await job.stage(
+        Stage.COMPRESSION,
+        0.85,
+        lambda: task_evidence(ranking, corpus, chunks, request, parser, ledger, looped),
+    )
+    if request.task_type is TaskType.PROPOSE_PATCH:
+        evidence = await _patch(job, evidence, corpus, parser)
+    built = await job.stage(
+        Stage.COMPRESSION,
+        0.9,
+        lambda: build_pack(
+            evidence.drafts,
+            ranking,
+            corpus,
+            request,
+            env.policy,
+            ledger,
+            looped,
+            job_id=env.job_id,
+            details=evidence.details,
+            answer=evidence.answer,
+            extra=evidence.artifacts,
+        ),
+    )
+    await job.stage(
+        Stage.VALIDATION, 0.95, lambda: verify_released(built, corpus, request, env.policy, env.caps)
+    )
+    env.progress(Stage.VALIDATION, 1.0)
+    return Outcome(built.pack, built.released, built.artifacts, ranking, corpus, chunks, ledger, looped)
+
+
+async def _patch(job: Run, evidence: TaskEvidence, corpus: Corpus, parser: SymbolParser) -> TaskEvidence:
+    """A patch by the model that the request has, checked; without one a located plan."""
+    request, env = job.request, job.env
+    proposed = None
+    if env.model is not None:
+        with job.ledger.stage(Stage.COMPRESSION):
+            proposed = await propose(
+                request, evidence.drafts, corpus, parser, env.model, env.clock, job.deadline
+            )
+    return patch_evidence(evidence, proposed, corpus, request, env.policy, job.ledger)
+
+
+async def _explore(job: Run, session: RetrievalSession, corpus: Corpus) -> LoopResult:
+    """The bounded tool loop; a model that fails leaves what was found so far, with a warning."""
+    job.env.progress(Stage.LOOP, 0.6)
+    with job.ledger.stage(Stage.LOOP):
+        result = await explore(
+            session,
+            job.request,
+            model=job.env.model,
+            clock=job.env.clock,
+            deadline=job.deadline,
+            notes=corpus.notes,
+        )
+    if result.failure:
+        job.ledger.warn(WarningCode.MODEL_UNAVAILABLE, result.failure, Stage.LOOP)
+    elif result.stop_reason in CUT_SHORT:
+        message = f"The tool loop ended at a limit ({result.stop_reason}) before it was done."
+        job.ledger.warn(WarningCode.LOOP_LIMIT_REACHED, message, Stage.LOOP)
+    return result
