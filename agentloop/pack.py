@@ -252,7 +252,11 @@ def canonical(value: Any) -> str:
     Lone surrogates (file names that are not UTF-8) are written as `\\udcXX` escapes: lossless.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if text.isascii():
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        pass
+    else:
         return text
     return "".join(f"\\u{ord(c):04x}" if 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
 

@@ -47,6 +47,14 @@ _ORDERS = re.compile(
     r"忽略[^。\n]{0,12}(?:指令|指示|说明)|以前の指示を無視|이전[^.\n]{0,8}(?:지시|명령)[^.\n]{0,6}무시",
     re.IGNORECASE,
 )
+# Each pattern needs one of its strings; looking for those first costs a tenth of trying the patterns.
+_FRAME_MARKS = ("<", "[/", "[inst", "--", "==", "-=", "=-")
+_SPEAKERS = ("system", "assistant", "developer")
+_ORDER_WORDS = (
+    "ignor", "disregard", "forget", "override", "bypass", "you are now", "instruction", "prompt", "user",
+    "tell the", "http", "this url", "my server", "llm", "language model", "assistant", "as a ai", "as an ai",
+    "ai agent", "ai model", "/etc/",
+)  # fmt: skip
 # letters of other scripts that look like ASCII; NFKC folds full-width and mathematical forms, not these
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕԁɡһԛԝАВЕКМНОРСТХІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧο‹›〈〉＜＞❮❯",
@@ -69,7 +77,14 @@ def plain(text: str) -> str:
 def instruction_like(text: str) -> bool:
     """Whether a text holds a forged frame mark or reads as an order to a model."""
     bare = plain(text)
-    return bool(_FRAMES.search(bare) or _SYSTEM_LINE.search(bare) or _ORDERS.search(bare))
+    if not bare.isascii():  # letters outside ASCII may match ASCII ones when case is ignored
+        return bool(_FRAMES.search(bare) or _SYSTEM_LINE.search(bare) or _ORDERS.search(bare))
+    lower = bare.lower()
+    return bool(
+        (any(mark in lower for mark in _FRAME_MARKS) and _FRAMES.search(bare))
+        or (any(word in lower for word in _SPEAKERS) and _SYSTEM_LINE.search(bare))
+        or (any(word in lower for word in _ORDER_WORDS) and _ORDERS.search(bare))
+    )
 
 
 def without_instructions(lines: list[str]) -> list[bool]:

@@ -51,16 +51,21 @@ def stems(text: str) -> list[str]:
     """Stems of a text in order: whole words, parts of camelCase, and pairs of CJK characters."""
     found: list[str] = []
     for word in _WORD.findall(text):
-        cjk = _CJK.search(word)
-        if cjk:
-            run = cjk.group()
-            found += [run[i : i + 2] for i in range(max(1, len(run) - 1))]
-            continue
-        found.append(stem(word))
-        parts = _CAMEL.split(word) if not word.islower() else [word]
-        if len(parts) > 1:
-            found += [stem(part) for part in parts]
+        found += _word_stems(word)
     return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _word_stems(word: str) -> tuple[str, ...]:
+    """The stems of one word."""
+    cjk = _CJK.search(word)
+    if cjk:
+        run = cjk.group()
+        return tuple(run[i : i + 2] for i in range(max(1, len(run) - 1)))
+    parts = _CAMEL.split(word) if not word.islower() else [word]
+    if len(parts) > 1:
+        return (stem(word), *(stem(part) for part in parts))
+    return (stem(word),)
 
 
 @dataclass(frozen=True, slots=True)
