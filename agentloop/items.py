@@ -90,18 +90,40 @@ class PackedItems(Sequence[Item]):
         self._id_end.append(at)
         self._open_chars = at + len(timestamp)
         self._open += (text, record_id, timestamp)
+        self._group.append(self._number(group))
+
+    def extend(self, other: PackedItems) -> None:
+        """Add all items of another sequence; its blocks of text are shared, not made again."""
+        if self._open:
+            self._close()
+        base = len(self)
+        for mine, more in zip(self._columns, other._columns, strict=True):
+            mine.extend(more)
+        self._begins.extend(other._begins)
+        self._text_end.extend(other._text_end)
+        self._id_end.extend(other._id_end)
+        self._firsts += [base + first for first in other._firsts]
+        self._blocks += other._blocks
+        self._open, self._open_chars = list(other._open), other._open_chars
+        numbers = [self._number(group) for group in other._groups]
+        self._group.extend(numbers[number] for number in other._group)
+        self._recent = ()
+        self.chars += other.chars
+
+    def _number(self, group: Group) -> int:
         number = self._known.get(group)
         if number is None:
             number = self._known[group] = len(self._groups)
             self._groups.append(group)
-        self._group.append(number)
+        return number
 
     def _close(self) -> None:
         """Compress the block that grew; the next item begins another."""
         import zstandard
 
         data = "".join(self._open).encode("utf-8", "surrogatepass")
-        self._blocks.append(zstandard.ZstdCompressor(level=1).compress(data))
+        packed = zstandard.ZstdCompressor(level=1).compress(data)
+        self._blocks.append(bytes(memoryview(packed)))  # what it returns keeps the room of the worst case
         self._open, self._open_chars = [], 0
 
     def _block(self, number: int) -> str:

@@ -33,7 +33,9 @@ class Newest:
             self._stamps = (self._stamps[0] or timestamp, timestamp)
         size = len(text)
         if self._head is None and self._chars + size > self._max:
-            self._head = PackedItems(member for run in self._runs for member in run)
+            self._head = PackedItems()
+            for run in self._runs:
+                self._head.extend(run)
             if not len(self._head):
                 self._head.add(text[: self._max], span, record_id, timestamp, group)
         run = self._runs[-1]
@@ -64,7 +66,8 @@ class Newest:
 
 
 def _one(runs: deque[PackedItems]) -> PackedItems:
-    """All runs as one; most often there is one."""
-    if len(runs) == 1:
-        return runs[0]
-    return PackedItems(item for run in runs for item in run)
+    """All runs as one; they are used up."""
+    whole = runs.popleft()
+    while runs:
+        whole.extend(runs.popleft())
+    return whole
