@@ -5,21 +5,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agentloop.compress import build_pack
 from agentloop.environment import Outcome, Run
 from agentloop.errors import Stage, WarningCode
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index.symbols import SymbolParser
-from agentloop.loop import LoopResult, explore
 from agentloop.request import Mode, TaskType
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.retrieval.semantic import Semantics
 from agentloop.tasks.evidence import task_evidence
 from agentloop.tasks.model import TaskEvidence
-from agentloop.tasks.patch.evidence import patch_evidence
-from agentloop.tasks.patch.propose import propose
 from agentloop.types import Chunk, Corpus
 from agentloop.verify import verify_released
+
+if TYPE_CHECKING:
+    from agentloop.loop import LoopResult
 
 CUT_SHORT = frozenset({"time", "deadline", "max_turns"})
 """Ends that cut a loop short. A spent call budget does not: the last turn answers with what was found."""
@@ -77,6 +79,9 @@ async def answered(
 
 async def _patch(job: Run, evidence: TaskEvidence, corpus: Corpus, parser: SymbolParser) -> TaskEvidence:
     """A patch by the model that the request has, checked; without one a located plan."""
+    from agentloop.tasks.patch.evidence import patch_evidence
+    from agentloop.tasks.patch.propose import propose
+
     request, env = job.request, job.env
     proposed = None
     if env.model is not None:
@@ -89,6 +94,8 @@ async def _patch(job: Run, evidence: TaskEvidence, corpus: Corpus, parser: Symbo
 
 async def _explore(job: Run, session: RetrievalSession, corpus: Corpus) -> LoopResult:
     """The bounded tool loop; a model that fails leaves what was found so far, with a warning."""
+    from agentloop.loop import explore
+
     job.env.progress(Stage.LOOP, 0.6)
     with job.ledger.stage(Stage.LOOP):
         result = await explore(

@@ -29,7 +29,8 @@ from agentloop.api import make_request
 from agentloop.budget import Ledger
 from agentloop.clock import SystemClock
 from agentloop.config import Caps
-from agentloop.logs import analyse, segment
+from agentloop.logs.analysis import analyse
+from agentloop.logs.segment import segment
 from agentloop.request import Classification, TaskType
 from agentloop.types import FileKind, SourceFile
 

@@ -12,7 +12,6 @@ from agentloop.chunking.prose import prose_pieces
 from agentloop.chunking.windows import Piece, to_chunks
 from agentloop.config import Caps
 from agentloop.errors import Stage
-from agentloop.logs.segment import segment
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile
 
 
@@ -45,6 +44,8 @@ def chunk_corpus(
 def _file_chunks(file: SourceFile, ledger: Ledger, caps: Caps) -> list[Chunk]:
     """Chunks of one file."""
     if file.kind is FileKind.LOG:
+        from agentloop.logs.segment import segment
+
         return segment(file, ledger, caps)
     if file.derived is not None:
         return derived_chunks(file, file.derived)

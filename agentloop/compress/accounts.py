@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from agentloop import tokens
 from agentloop.budget import Ledger
 from agentloop.compress.items import clip_tokens
 from agentloop.errors import Stage, WarningCode
-from agentloop.loop import LoopResult
 from agentloop.pack import (
     InputScope,
     PackWarning,
@@ -25,6 +25,9 @@ from agentloop.pack import (
 from agentloop.redact import Redactor
 from agentloop.request import CompressRequest
 from agentloop.types import Corpus, Ranking
+
+if TYPE_CHECKING:
+    from agentloop.loop import LoopResult
 
 MAX_QUERY_TOKENS = 200  # the echoed question; an eighth of the budget where that is less
 LEAST_QUERY_TOKENS = 16

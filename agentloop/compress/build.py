@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentloop.budget import Ledger
 from agentloop.compress import accounts
@@ -19,11 +19,13 @@ from agentloop.compress.seen import seen_before
 from agentloop.compress.wording import MAX_RUN
 from agentloop.config import Policy
 from agentloop.errors import Stage, WarningCode
-from agentloop.loop import LoopResult
 from agentloop.pack import AnswerSentence, Pack, canonical, to_json, with_short_hashes
 from agentloop.redact import Redactor
 from agentloop.request import Classification, CompressRequest
 from agentloop.types import Corpus, Draft, Ranking
+
+if TYPE_CHECKING:
+    from agentloop.loop import LoopResult
 
 EvidenceId = Callable[[Draft], str | None]
 """The id under which a draft was released, None for one that did not fit."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentloop.logs import LogAnalysis
-from agentloop.logs.analysis import Cluster
-from agentloop.logs.severity import Weight
 from agentloop.request import CompressRequest
+
+if TYPE_CHECKING:
+    from agentloop.logs.analysis import Cluster, LogAnalysis
 
 SHARE = 0.1  # of the pack's budget: the rest is for evidence
 CHARS_PER_TOKEN = 3  # of JSON with numbers and paths, on the safe side
@@ -28,6 +28,8 @@ class LogSummaries:
 
     def add(self, analysis: LogAnalysis, path: str) -> None:
         """Note one log under the path that its refs have."""
+        from agentloop.logs.severity import Weight
+
         lines, reading = analysis.lines, analysis.reading
         failed = [r for r in analysis.ranked if r.block.weight >= Weight.FAILURE]
         head: dict[str, Any] = {"path": path, "lines": reading.total, "failures": len(failed)}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from agentloop.budget import Ledger
-from agentloop.logs import LogAnalysis, log_drafts
 from agentloop.request import CompressRequest, InputRole, TaskType
 from agentloop.types import Corpus, Draft, FileKind, SourceFile
+
+if TYPE_CHECKING:
+    from agentloop.logs.analysis import LogAnalysis
 
 LEADING = 3  # drafts of the failure itself that come before what the question found
 _ABOUT_FAILURES = (TaskType.SUMMARIZE_LOGS, TaskType.DEBUG, TaskType.PROPOSE_PATCH)
@@ -53,6 +56,8 @@ def failure_drafts(
     logs = log_files(corpus, InputRole.PRIMARY)
     if not logs or not (request.task_type in _ABOUT_FAILURES or asks_for_failure(request.question)):
         return []
+    from agentloop.logs.drafts import log_drafts
+
     baseline = log_files(corpus, InputRole.BASELINE)
     return log_drafts(corpus, logs, request, ledger, baseline_files=baseline, seen=seen)
 

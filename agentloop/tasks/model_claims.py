@@ -18,14 +18,12 @@ AnswerDrafts = list[tuple[str, tuple[Draft, ...]]]
 
 
 def model_drafts(
-    looped: LoopResult | None,
+    looped: LoopResult,
     corpus: Corpus,
     chunks: Sequence[Chunk],
     ledger: Ledger,
 ) -> tuple[list[Draft], AnswerDrafts]:
     """Drafts of the supported claims in the model's order, and its answer's supported sentences."""
-    if looped is None:
-        return [], []
     # Only the reasons are told: the text of a dropped claim must not reach the pack on this way either.
     reasons = [r.reason for r in looped.rejected]
     drafts: list[Draft] = []

@@ -9,7 +9,8 @@ import pytest
 from agentloop.budget import Ledger
 from agentloop.clock import SystemClock
 from agentloop.errors import WarningCode
-from agentloop.logs import analyse, log_drafts
+from agentloop.logs.analysis import analyse
+from agentloop.logs.drafts import log_drafts
 from agentloop.logs.wording import message
 from agentloop.request import parse_request
 from agentloop.types import Corpus, Derived, Draft, Item, SourceFile

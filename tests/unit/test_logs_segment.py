@@ -12,7 +12,7 @@ from agentloop.budget import Ledger
 from agentloop.clock import SystemClock
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
-from agentloop.logs import segment
+from agentloop.logs.segment import segment
 from agentloop.logs.windows import LONG_LINE, WINDOW_BYTES
 from agentloop.types import Chunk, ChunkType, Corpus, Derived, Item
 from tests.unit.logs_material import log_file
