@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.loop import smollm2
@@ -15,6 +16,9 @@ from agentloop.loop.endpoint import EndpointModel
 from agentloop.loop.messages import ChatModel
 from agentloop.loop.profiles import Profile, find
 from agentloop.loop.replay import RecordingModel, ReplayModel
+
+if TYPE_CHECKING:
+    from agentloop.loop.local_server import Serving
 
 BUILTIN = "builtin"
 REPLAY = "replay:"
@@ -26,12 +30,16 @@ class ModelPlaces:
     """Where models and their profiles lie. Filled at the composition root.
 
     `home` is agentloop's own folder of models (installed files, probe results); `profiles` are folders
-    or files of profiles, the first match wins; `environ` is where `api_key_env` is looked up.
+    or files of profiles, the first match wins; `environ` is where `api_key_env` is looked up. `shared` is
+    where workers of this machine share model servers, None: each has its own; `services` is where warm
+    services tell of themselves, None: none is used.
     """
 
     home: Path
     profiles: Sequence[Path] = ()
     environ: Mapping[str, str] | None = None
+    shared: Path | None = None
+    services: Path | None = None
 
     @classmethod
     def under(
@@ -77,14 +85,40 @@ def open_model(
             Stage.REQUEST,
             {"field": "execution_profile.model_profile"},
         )
-    if not profile.gguf:
+    if profile.endpoint:
         yield _recorded(_endpoint(profile, places, api_key(profile, places)), record)
         return
-    from agentloop.loop.local_server import serve
+    from agentloop.loop.served import ServedModel
 
-    with serve(Path(profile.gguf), profile.context_tokens) as serving:
-        served = profile.model_copy(update={"endpoint": serving.endpoint, "gguf": ""})
-        yield _recorded(_endpoint(served, places, serving.api_key), record)
+    named = profile.gguf or profile.weights  # its port is another each time
+    model = ServedModel(
+        lambda: _serving(profile, places),
+        lambda serving: _endpoint(_at(profile, serving), places, serving.api_key, named),
+    )
+    try:
+        yield _recorded(model, record)
+    finally:
+        model.close()
+
+
+def _at(profile: Profile, serving: Serving) -> Profile:
+    """A profile that we serve as one of an endpoint."""
+    return profile.model_copy(update={"endpoint": serving.endpoint, "gguf": "", "weights": "", "serve": ""})
+
+
+def _serving(profile: Profile, places: ModelPlaces) -> AbstractContextManager[Serving]:
+    """A server of the profile's model: a warm service, one that runs on this machine, or our own."""
+    if places.services is not None:
+        from agentloop.loop.services import leased
+
+        return leased(profile, places.services)
+    if places.shared is not None:
+        from agentloop.loop.sharing import shared
+
+        return shared(profile, places.shared)
+    from agentloop.loop.local_server import serve_profile
+
+    return serve_profile(profile)
 
 
 def resolve(name: str, places: ModelPlaces) -> Profile:
@@ -102,8 +136,8 @@ def _recorded(model: ChatModel, record: Path | None) -> ChatModel:
     return model if record is None else RecordingModel(model, record)
 
 
-def _endpoint(profile: Profile, places: ModelPlaces, key: str) -> EndpointModel:
-    known = f"{profile.endpoint} {profile.model}"
+def _endpoint(profile: Profile, places: ModelPlaces, key: str, named: str = "") -> EndpointModel:
+    known = f"{named or profile.endpoint} {profile.model}"
     return EndpointModel(
         profile,
         key,

@@ -164,7 +164,9 @@ async def post(
     except openai.APIConnectionError as error:
         if isinstance(error.__cause__, ReplyRefused):
             raise ModelError(str(error.__cause__)) from None
-        raise ModelError("the endpoint can't be reached, or closed the connection", retryable=True) from None
+        raise ModelError(
+            "the endpoint can't be reached, or closed the connection", retryable=True, unreachable=True
+        ) from None
     except ReplyRefused as error:
         raise ModelError(str(error)) from None
     except openai.OpenAIError:

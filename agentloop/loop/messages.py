@@ -82,6 +82,7 @@ class ModelError(Exception):
         retryable: whether the same call may go better a moment later.
         retry_after: seconds that the endpoint asked to wait; the loop bounds them.
         overflow: the prompt did not fit the model's context; a retry must send less.
+        unreachable: nobody answered at the endpoint: its server may be gone.
     """
 
     def __init__(
@@ -91,12 +92,14 @@ class ModelError(Exception):
         retryable: bool = False,
         retry_after: float | None = None,
         overflow: bool = False,
+        unreachable: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.retryable = retryable
         self.retry_after = retry_after
         self.overflow = overflow
+        self.unreachable = unreachable
 
 
 @dataclass(frozen=True, slots=True)

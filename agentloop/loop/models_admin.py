@@ -12,6 +12,7 @@ from agentloop.loop import profiles, smollm2
 from agentloop.loop.brains import BUILTIN, ModelPlaces, open_model, resolve
 from agentloop.loop.endpoint import EndpointModel
 from agentloop.loop.messages import ModelError
+from agentloop.loop.served import ServedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _row(name: str, origin: str, places: ModelPlaces) -> ModelRow:
         profile = resolve(name, places)
     except AgentloopError as error:
         return ModelRow(name, origin, error.message)
-    return ModelRow(name, origin, profile.endpoint or profile.gguf)
+    return ModelRow(name, origin, profile.endpoint or profile.gguf or profile.weights)
 
 
 def show_model(name: str, places: ModelPlaces) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def probe_model(name: str, places: ModelPlaces, seconds: float = 60.0) -> dict[s
         AgentloopError: MODEL_UNAVAILABLE, it does not answer.
     """
     with open_model(name, places) as model:
-        if not isinstance(model, EndpointModel):
+        if not isinstance(model, EndpointModel | ServedModel):
             return {"name": name, "wire": "none: it is no endpoint"}
         try:
             wire = asyncio.run(model.probe(seconds))

@@ -17,6 +17,8 @@ SHIPPED = "profiles_shipped"
 PROMPT_MARGIN = 64  # tokens of a chat template around a prompt
 Wire = Literal["auto", "native", "json"]
 Kind = Literal["chat", "embeddings", "rerank"]
+Runtime = Literal["", "llama-server", "xllamacpp", "llama_cpp.server", "vllm serve"]
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
 
 
 class Prices(BaseModel):
@@ -30,7 +32,7 @@ class Prices(BaseModel):
 
 
 class Profile(BaseModel):
-    """One model. Either `endpoint` (an OpenAI-compatible base URL) or `gguf` (a local file) is given."""
+    """One model: an `endpoint` (an OpenAI-compatible base URL), or `gguf` or `weights` to serve here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,15 +42,34 @@ class Profile(BaseModel):
     endpoint: str = ""
     """Base URL, such as `http://127.0.0.1:8080/v1`."""
     gguf: str = ""
-    """A GGUF file to serve on this machine with xllamacpp; relative to the profile's own folder."""
+    """A GGUF file to serve on this machine; relative to the profile's own folder."""
+    weights: str = ""
+    """What `vllm serve` loads: a folder, or a model's name in the cache of its machine."""
     model: str = "default"
     """The model's name at the endpoint."""
     api_key_env: str = ""
     """Environment variable that holds the key. The key itself never stands in a profile."""
     api_key_file: str = ""
     """File that holds the key; the environment variable wins."""
-    serve: tuple[str, ...] = ()
-    """The command that serves this model, for people: agentloop never runs it."""
+    serve: Runtime | tuple[str, ...] = ""
+    """What serves `gguf` or `weights`, by default xllamacpp and vLLM. Beside an `endpoint` a list may tell
+    people the command; agentloop never runs that."""
+    binary: str = ""
+    """The program of the runtime, where it is not on PATH."""
+    serve_args: tuple[str, ...] = ()
+    """Further arguments of the runtime."""
+    gpu_layers: Annotated[int, Field(ge=-1)] = -1
+    """Layers on the GPU; -1: all."""
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    cache_type_k: CacheType = "f16"
+    """Type of the keys in the KV cache; llama.cpp's runtimes only, as `cache_type_v`."""
+    cache_type_v: CacheType = "f16"
+    parallel: Annotated[int, Field(ge=1, le=256)] = 1
+    """Requests answered side by side, each with `context_tokens` of its own."""
+    min_vram_mb: Annotated[int, Field(ge=0)] = 0
+    """MiB of GPU memory that the model needs at least; more than the estimate counts."""
+    start_seconds: Annotated[float, Field(gt=0, le=3600)] = 300.0
+    """How long a server may take to load the model."""
     wire: Wire = "auto"
     context_tokens: Annotated[int, Field(ge=1024)] = 8192
     max_output_tokens: Annotated[int, Field(ge=64)] = 1024
@@ -86,8 +107,10 @@ class Profile(BaseModel):
 
     @model_validator(mode="after")
     def _one_place(self) -> Profile:
-        if bool(self.endpoint) == bool(self.gguf):
-            raise ValueError("give either `endpoint` or `gguf`")
+        if sum(map(bool, (self.endpoint, self.gguf, self.weights))) != 1:
+            raise ValueError("give either `endpoint`, or `gguf` or `weights`")
+        if wrong := self._wrong_runtime():
+            raise ValueError(wrong)
         if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
             raise ValueError("`endpoint` is an http:// or https:// URL")
         if self.kind != "chat" and not self.endpoint:
@@ -97,6 +120,29 @@ class Profile(BaseModel):
         if self.max_output_tokens + PROMPT_MARGIN >= self.context_tokens:
             raise ValueError("`max_output_tokens` leaves no room for a prompt in `context_tokens`")
         return self
+
+    def _wrong_runtime(self) -> str:
+        """Why the runtime can't serve this, empty where it can."""
+        if self.endpoint:
+            named = isinstance(self.serve, str) and self.serve
+            return "`serve` names a runtime for `gguf` or `weights`, not for an `endpoint`" if named else ""
+        if not isinstance(self.serve, str):
+            return "`serve` is a runtime's name where agentloop serves the model"
+        if self.weights and self.runtime != "vllm serve":
+            return '`weights` are for serve = "vllm serve"'
+        if self.runtime == "llama_cpp.server" and self.parallel > 1:
+            return "llama_cpp.server answers one request at a time: `parallel` is 1"
+        if self.cache_type_v not in {"f16", "f32", "bf16"} and self.flash_attention == "off":
+            return "a quantised `cache_type_v` needs flash attention"
+        return ""
+
+    @property
+    def runtime(self) -> str:
+        """What serves the model here; empty for an endpoint."""
+        if self.endpoint:
+            return ""
+        named = self.serve if isinstance(self.serve, str) else ""
+        return named or ("vllm serve" if self.weights else "xllamacpp")
 
     @property
     def window(self) -> Window:
@@ -137,7 +183,7 @@ def find(name: str, places: Sequence[Path] = ()) -> Profile:
     shipped = shipped_names()
     if name in shipped:
         text = (files(__package__) / SHIPPED / f"{name}.toml").read_text("utf-8")
-        return _profile({"name": name, **tomllib.loads(text)}, Path(f"{name}.toml"))
+        return _profile({"name": name, **tomllib.loads(text)}, _folder(places) / f"{name}.toml")
     known = sorted({*shipped, *(n for place in places for n in names(place))})
     raise AgentloopError(
         ErrorCode.REQUEST_INVALID,
@@ -146,6 +192,11 @@ def find(name: str, places: Sequence[Path] = ()) -> Profile:
         Stage.REQUEST,
         {"field": "execution_profile.model_profile"},
     )
+
+
+def _folder(places: Sequence[Path]) -> Path:
+    """Where the model files of the shipped examples are expected: the last folder of profiles."""
+    return next((place for place in reversed(places) if place.suffix != ".toml"), Path())
 
 
 def names(place: Path) -> list[str]:

@@ -70,14 +70,15 @@ def test_profiles_come_from_a_folder_a_file_and_the_examples_in_that_order(tmp_p
     assert profiles.find("gpt-oss-20b.p40", [folder, many]).endpoint == "http://10.0.0.1/v1"
     assert profiles.find("gpt-oss-20b.p40", [many, folder]).endpoint == "http://10.0.0.2/v1"
     assert profiles.find("a", [folder, many]).name == "a"
-    assert profiles.find("gpt-oss-20b.p40").endpoint == "http://127.0.0.1:8080/v1"
+    assert profiles.find("gpt-oss-20b.p40").gguf.endswith("/gpt-oss-20b-mxfp4.gguf")
+    assert profiles.find("gpt-oss-20b.p40", [tmp_path / "x.toml", tmp_path]).gguf.startswith(str(tmp_path))
 
 
 def test_the_shipped_examples_are_valid() -> None:
     assert profiles.shipped_names() == ["gpt-oss-20b.p40", "qwen3-coder-30b.a100"]
     for name in profiles.shipped_names():
         profile = profiles.find(name)
-        assert profile.serve
+        assert profile.runtime == profile.serve
         assert profile.window.prompt_tokens > 16_000
 
 
@@ -86,6 +87,12 @@ def test_the_shipped_examples_are_valid() -> None:
     [
         ("", "endpoint"),
         ('endpoint = "http://a/v1"\ngguf = "b.gguf"', "either"),
+        ('gguf = "b.gguf"\nserve = "ollama"', "serve"),
+        ('gguf = "b.gguf"\nserve = ["llama-server"]', "runtime"),
+        ('endpoint = "http://a/v1"\nserve = "llama-server"', "endpoint"),
+        ('weights = "b"\nserve = "llama-server"', "vllm serve"),
+        ('gguf = "b.gguf"\nserve = "llama_cpp.server"\nparallel = 2', "parallel"),
+        ('gguf = "b.gguf"\nflash_attention = "off"\ncache_type_v = "q8_0"', "flash attention"),
         ('endpoint = "ftp://a"', "http"),
         ('endpoint = "http://a/v1"\ncontex_tokens = 5', "contex_tokens"),
         ('endpoint = "http://a/v1"\ncontext_tokens = 1024\nmax_output_tokens = 1024', "room"),
