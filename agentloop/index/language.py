@@ -112,8 +112,8 @@ _UNACCENTED = str.maketrans(
 )
 
 
-def detect(text: str) -> str:
-    """The language of a question by its function words and letters; `english` when nothing speaks.
+def detect(text: str, unclear: str = "english") -> str:
+    """The language of a question by its function words and letters; `unclear` when nothing speaks.
 
     A word with its accents left out counts half, so that Polish typed on an English keyboard is found.
     """
@@ -127,6 +127,8 @@ def detect(text: str) -> str:
             score += sum(0.75 for w in found if marks.search(w))
         scores[name] = score
     best = max(scores, key=lambda name: (scores[name], name == "english"))
+    if not scores[best]:
+        return unclear
     return best if scores[best] > scores["english"] else "english"
 
 

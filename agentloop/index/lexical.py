@@ -215,9 +215,10 @@ class LexicalIndex:
                 break
             room = min(self._count, room * 4)
         keys = self._searcher.fast_field_values("id", [address for _, address in found])
-        chunk = self._groups.chunk
-        hits = [Hit(chunk(int(key or 0)), float(score)) for (score, _), key in zip(found, keys, strict=True)]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
+        if len(self._groups) > 1:
+            keys = [self._groups.chunk(int(key or 0)) for key in keys]
+        best = sorted([(-score, key) for (score, _), key in zip(found, keys, strict=True)])[:limit]
+        return [Hit(int(chunk or 0), -score) for score, chunk in best]
 
     def _options(self, term: Term, weights: FieldWeights) -> list[tantivy.Query]:
         """The queries of one term. Its forms share one inverse document frequency, that of them together."""
@@ -241,5 +242,7 @@ class LexicalIndex:
         others = [built for other in term.others if (built := self._options(other, weights))]
         if not others:
             return options
-        ways = [query.boolean_query([(tantivy.Occur.Should, q) for q in way]) for way in (options, *others) if way]
+        ways = [
+            query.boolean_query([(tantivy.Occur.Should, q) for q in way]) for way in (options, *others) if way
+        ]
         return [query.disjunction_max_query(ways, 0.0)]

@@ -8,16 +8,28 @@ follow each other become one place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agentloop.types import Candidate, Chunk, Corpus, FileKind, Item, Span
 
 NEIGHBOURS = ((1, 0.6), (2, 0.3))
 """What a turn takes of the score of the turns one and two places away."""
+FAR = 0.2
+"""What a turn takes of the scores of all the others of a short session: what came of a matter is often
+told at its end, in words of its own."""
+SHORT = 8
+"""Turns of a short session; in longer ones a turn takes less, by the square, and nothing past twice that."""
 SPEAKER = 0.1
 """A turn by a speaker whom the question names, against the best score."""
+ROLE = 0.2
+"""In a chat with an assistant, a turn by the side that knows: questions about a person's own life are
+answered by that person, those that address the assistant by the assistant."""
 RUN_TURNS = 24
 """So many of the best turns are joined into runs where they touch; the others stand alone."""
 LONGEST_RUN = 8
+_PERSON = frozenset({"user", "human"})
+_ASSISTANT = frozenset({"assistant", "chatgpt", "claude"})
+_ADDRESSED = _ASSISTANT | {"you", "your", "asystent", "ty"}
 
 
 class Conversation:
@@ -55,8 +67,14 @@ class Conversation:
         if not turns:
             return dict(scores)
         near = set(turns)
-        for number in turns:
+        far: dict[int, float] = {}
+        for number in sorted(turns):
             near.update(n for n in (self.beside(number, s) for s in (-2, -1, 1, 2)) if n is not None)
+            if number not in far:
+                session = self._session(number)
+                far.update(dict.fromkeys(session, FAR * min(1.0, (SHORT / max(1, len(session))) ** 2)))
+                near.update(session)
+        knowing = _ASSISTANT if asked & _ADDRESSED else _PERSON
         highest = max(turns.values())
         summed: dict[int, float] = {}
         for number in sorted(near):
@@ -64,12 +82,25 @@ class Conversation:
             for step, share in NEIGHBOURS:
                 for other in (self.beside(number, -step), self.beside(number, step)):
                     total += share * turns.get(other, 0.0) if other is not None else 0.0
+            if number in far:
+                others = (n for n in self._session(number) if abs(n - number) > len(NEIGHBOURS))
+                total += far[number] * sum(turns.get(n, 0.0) for n in others)
             turn = self.turn(number)
-            if turn is not None and turn.speaker and set(turn.speaker.lower().split()) & asked:
-                total += SPEAKER * highest
+            speaker = set(turn.speaker.lower().split()) if turn is not None else set()
+            total += highest * (SPEAKER * bool(speaker & asked) + ROLE * bool(speaker & knowing))
             summed[number] = total
         scale = highest / max(summed.values())  # turns stay comparable with chunks of other files
         return {**scores, **{number: total * scale for number, total in summed.items()}}
+
+    def _session(self, number: int) -> range:
+        """The chunks of a turn's session; empty for one of more than twice `SHORT` turns."""
+        first = last = number
+        for step in (-1, 1):
+            end: int | None = number
+            while last - first < 2 * SHORT and end is not None:
+                first, last = min(first, end), max(last, end)
+                end = self.beside(end, step)
+        return range(first, last + 1) if last - first < 2 * SHORT else range(0)
 
     def runs(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Candidates with the best turns joined: the best of a run stands for it, its span is the focus."""
@@ -96,18 +127,13 @@ class Conversation:
         for candidate in candidates:
             if candidate.chunk in joined:
                 continue
-            run = home.get(candidate.chunk)
-            alone = run is None or run[0] == run[1]
-            found.append(candidate if alone or run is None else _with_focus(candidate, self._span(*run)))
+            first, last = home.get(candidate.chunk, (0, 0))
+            if first < last:
+                rest = tuple(n for n in order if first <= n <= last and n != candidate.chunk)
+                candidate = replace(candidate, focus=(self._span(first, last),), joined=rest)  # noqa: PLW2901
+            found.append(candidate)
         return found
 
     def _span(self, first: int, last: int) -> Span:
         head, tail = self._chunks[first], self._chunks[last]
         return Span(head.byte_start, tail.byte_end, head.line_start, tail.line_end)
-
-
-def _with_focus(candidate: Candidate, span: Span) -> Candidate:
-    return Candidate(
-        candidate.chunk, candidate.score, candidate.ranks, (span,), candidate.symbol, candidate.terms,
-        candidate.duplicates,
-    )  # fmt: skip

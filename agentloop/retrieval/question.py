@@ -97,14 +97,18 @@ class Question:
         return tuple(word.text for word in self.words)
 
 
-def read(text: str) -> Question:
-    """Read a question. Empty or wordless text gives a question without words."""
+def read(text: str, unclear: str = "english") -> Question:
+    """Read a question. Empty or wordless text gives a question without words.
+
+    Args:
+        unclear: the language of a text whose words don't tell it, as a search for a few names.
+    """
     if len(text) > MAX_CHARS:
         text = text[: MAX_CHARS // 2] + "\n" + text[-MAX_CHARS // 2 :]
     text = _LONG_TOKEN.sub(lambda match: match.group()[:_TOKEN_CHARS], text)
     regex = _REGEX.fullmatch(text.strip())
     title = _title(text)
-    language = detect(title)
+    language = detect(title, unclear)
     found = _content(text, title, language)
     identifiers = tuple(dict.fromkeys(m.group() for m in _IDENTIFIER.finditer(text)))
     if not identifiers and len(text.split()) == 1 and re.fullmatch(r"[^\W\d]\w+", text.strip()):

@@ -210,7 +210,7 @@ def term_set(text: str) -> frozenset[str]:
         found = set(_ASCII_WORD.findall(text.lower()))
         found.update(_CAMEL.of(text.encode("ascii")).lower().split())
         return frozenset(found)
-    found = set()
+    found = set(words.words(words.fold(text).lower()))  # as the index has them beside the accented ones
     for word in words.words(text):
         found.update(words.terms(word))
         if not word.islower() and word.isascii():

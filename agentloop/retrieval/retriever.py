@@ -89,7 +89,9 @@ class Retriever:
             failing: names of failing tests; each also names what it tests.
         """
         languages = tuple(dict.fromkeys([question.language, *self.languages, "english"]))
-        query = build(question, self.index, languages)
+        # code speaks English, whatever the prose beside it does
+        foreign = [tongue for tongue in self.languages or ("english",) if tongue != question.language]
+        query = build(question, self.index, languages, foreign)
         found, lists = Found(), {}
         mentions: Counter[int] = Counter()
         if Strategy.RIPGREP in strategies:
@@ -178,4 +180,4 @@ def _languages(corpus: Corpus, chunks: Sequence[Chunk]) -> tuple[str, ...]:
     prose = [n for n, chunk in enumerate(chunks) if corpus.files[chunk.file].kind in told]
     sample = prose[:: max(1, len(prose) // _SAMPLES)][:_SAMPLES]
     found = Counter(detect(corpus.text(chunks[n])[:_SAMPLE_CHARS]) for n in sample)
-    return tuple(language for language, n in found.most_common(2) if n * 5 >= len(sample))
+    return tuple(language for language, n in found.most_common(2) if n * 8 >= len(sample))

@@ -95,7 +95,8 @@ class RetrievalSession:
 
     def search(self, query: str) -> SearchResult:
         """The top passages for a query; near hits, named as such, where nothing matches as asked."""
-        found = self.retriever.retrieve(question.read(query), _LOOP)
+        language = self._first.question.language if self._first is not None else "english"
+        found = self.retriever.retrieve(question.read(query, language), _LOOP)
         near = ""
         if not found.scored:
             near, found = near_hits(self.retriever, found)

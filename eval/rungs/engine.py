@@ -176,7 +176,8 @@ class EngineRung:
         """Documents of the fused candidates, best first."""
         found: dict[str, None] = {}
         for candidate in outcome.ranking.candidates:
-            found.update(dict.fromkeys(self._chunk(outcome, candidate.chunk)))
+            for number in (candidate.chunk, *candidate.joined):
+                found.update(dict.fromkeys(self._chunk(outcome, number)))
         return found
 
     def _calls(self, outcome: Outcome) -> list[dict[str, Any]]:
