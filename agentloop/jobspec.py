@@ -143,12 +143,20 @@ class JobSpec:
             AgentloopError: no pack can be made.
         """
         began = clock.monotonic()
+        cache = self.cache()
+        models = await asyncio.to_thread(self._models)
+        if kept.warm is None:  # else the host has just looked
+            found = await asyncio.to_thread(
+                packcache.find, cache, self.request, self.policy, self.caps, models
+            )
+            if found is not None:
+                return _from_cache(found, self.job_id, clock, began)
         warm = kept.warm or await asyncio.to_thread(self._warm, clock, progress)
         key = ""
         if warm is not None:
             warm.check_declared(self.request)
-            key = self._key(warm)
-            found = packcache.load(self.cache(), key) if key else None
+            key = self._key(warm, models)
+            found = packcache.load(cache, key) if key else None
             if found is not None:
                 return _from_cache(found, self.job_id, clock, began)
         return await self._run(clock, progress, kept, warm, key)
@@ -179,12 +187,8 @@ class JobSpec:
             "manifest.json": to_bytes(manifest),
             **entities(outcome, manifest["manifest_id"]),
         }
-        if (
-            key
-            and warm is not None
-            and (self.policy.cache_records or not warm.cites_records(outcome.released))
-        ):
-            packcache.store(self.cache(), key, outcome.released, artifacts)
+        if key:
+            packcache.keep(self.cache(), key, outcome.released, artifacts, outcome.corpus, self.policy)
         status = ("partial" if kept.layers else "miss") if self.cache_dir else "bypass"
         metadata = {
             "stages": {stage: round(spent, 3) for stage, spent in outcome.ledger.seconds.items()},
@@ -200,14 +204,20 @@ class JobSpec:
             return None
         return build(self.request, self.caps, self.policy, clock, progress=progress)
 
-    def _key(self, warm: Warm) -> str:
+    def _key(self, warm: Warm, models: str) -> str:
         """The key of this job's pack, told to the cache with the state of its inputs; empty: not cached."""
-        if not self.cache_dir or not warm.keepable(self.policy):
+        if not self.cache_dir or warm.snapshot is None or not warm.keepable(self.policy):
             return ""
+        packcache.remember_inputs(
+            self.cache(), self.request, self.policy, self.caps, warm.corpus, warm.snapshot
+        )
         corpus = packcache.corpus_id(warm.corpus)
-        models = packcache.models_part(self.model_profile, self.embeddings_profile, self.rerank_profile)
-        packcache.remember_inputs(self.cache(), self.request, self.policy, self.caps, warm)
         return packcache.pack_key(self.request, corpus, self.policy, self.caps, models)
+
+    def _models(self) -> str:
+        """The models that shape the pack, for its key."""
+        names = (self.model_profile, self.embeddings_profile, self.rerank_profile)
+        return packcache.models_part(names, self._places()) if any(names) else ""
 
     @contextlib.contextmanager
     def _model(self) -> Iterator[ChatModel | None]:
@@ -248,15 +258,6 @@ class JobSpec:
 def _from_cache(found: packcache.Stored, job_id: str, clock: Clock, began: float) -> Execution:
     """A kept pack as this job's: its provenance tells this job, and that it came from the cache."""
     layers = ["file_hash", "manifest", "chunks", "index", "retrieval", "rerank", "evidence_pack"]
-    seconds = round(clock.monotonic() - began, 3)
-    provenance = {
-        **found.released["provenance"],
-        "created": clock.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "seconds": seconds,
-        "job_id": job_id,
-        "cache": {"evidence_pack": "hit"},
-    }
-    provenance.pop("stages", None)
-    released = {**found.released, "provenance": provenance}
+    released = packcache.renewed(found.released, job_id, clock.now(), clock.monotonic() - began)
     metadata = {"stages": {}, "counters": {}, "cache": {"status": "hit", "layers": layers}}
     return released, found.artifacts, metadata

@@ -10,11 +10,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentloop.cache import (
     Cache,
@@ -26,13 +29,16 @@ from agentloop.cache import (
     value_hash,
 )
 from agentloop.config import Caps, Policy
-from agentloop.errors import WarningCode
+from agentloop.errors import AgentloopError, WarningCode
 from agentloop.pack import SCHEMA_NAMES, SCHEMA_VERSION
 from agentloop.request import CompressRequest
-from agentloop.sources.snapshot import Snapshot, take
-from agentloop.sources.uri import absolute_path
-from agentloop.types import Corpus
-from agentloop.warm import Warm, skipped
+from agentloop.sources.report import check_declared
+from agentloop.sources.snapshot import Snapshot, content_hash, identity
+from agentloop.types import Corpus, FileKind
+from agentloop.warm import cites_records, places, skipped, snapshot_of
+
+if TYPE_CHECKING:
+    from agentloop.loop.brains import ModelPlaces
 
 NOT_KEPT = frozenset(
     {
@@ -46,12 +52,17 @@ _FIXED_COMMIT = re.compile(r"(HEAD[~^0-9]*|[0-9a-f]{40})?")  # what a corpus' ow
 _HASTY_STOPS = frozenset({"deadline", "timeout", "time"})
 
 
+LOOKED_AT = 4 << 20
+"""Bytes of a file that is hashed to be told apart, though it is no evidence: git's index, a picture."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A pack as it was released, and its local artifacts by file name."""
 
     released: dict[str, Any]
     artifacts: dict[str, bytes]
+    records: bool  # the inputs hold records
 
 
 @functools.cache
@@ -73,9 +84,23 @@ def corpus_id(corpus: Corpus) -> str:
     return value_hash([inputs, left_out, list(corpus.notes)])
 
 
-def models_part(model: str, embeddings: str, rerank: str) -> str:
-    """The models that shape a pack, as `pack_key` takes them: the loop's alone where there is no other."""
-    return "|".join((model or "builtin", embeddings, rerank)) if embeddings or rerank else model
+def models_part(names: Sequence[str], places: ModelPlaces) -> str:
+    """The models that shape a pack (the loop's, of embeddings, of reranking), as `pack_key` takes them.
+
+    A profile stands for what it says now: another model under the same name is another part.
+    """
+    return "|".join(_model_part(name, places) for name in names) if any(names) else ""
+
+
+def _model_part(name: str, places: ModelPlaces) -> str:
+    from agentloop.loop.brains import BUILTIN, REPLAY, resolve
+
+    if name in {"", BUILTIN} or name.startswith(REPLAY):
+        return name
+    try:
+        return f"{name}@{value_hash(resolve(name, places).model_dump(mode='json'))}"
+    except AgentloopError:
+        return name  # the run reports it
 
 
 def pack_key(request: CompressRequest, corpus: str, policy: Policy, caps: Caps, model: str) -> str:
@@ -115,18 +140,55 @@ def load(cache: Cache, key: str) -> Stored | None:
         return None
     value = json.loads(data)
     artifacts = {name: text.encode("utf-8") for name, text in value["artifacts"].items()}
-    return Stored(value["released"], artifacts)
+    return Stored(value["released"], artifacts, bool(value["records"]))
 
 
-def store(cache: Cache, key: str, released: Mapping[str, Any], artifacts: Mapping[str, bytes]) -> bool:
-    """Keep a pack, unless a failing model or a time limit shaped it; whether it was kept."""
+def store(
+    cache: Cache, key: str, released: Mapping[str, Any], artifacts: Mapping[str, bytes], *, records: bool
+) -> bool:
+    """Keep a pack, unless a failing model or a time limit shaped it; whether it was kept.
+
+    `records`: the inputs hold records, which whoever takes the pack from here must know.
+    """
     payload = released["payload"]
     hasty = str(payload["retrieval"].get("stop_reason", "")) in _HASTY_STOPS
     if hasty or any(warning["code"] in NOT_KEPT for warning in payload.get("warnings", ())):
         return False
     texts = {name: data.decode("utf-8") for name, data in artifacts.items()}
-    value = {"released": dict(released), "artifacts": texts}
+    value = {"released": dict(released), "artifacts": texts, "records": records}
     return cache.put(key, json.dumps(value, ensure_ascii=True).encode())
+
+
+def keep(
+    cache: Cache,
+    key: str,
+    released: Mapping[str, Any],
+    artifacts: Mapping[str, bytes],
+    corpus: Corpus,
+    policy: Policy,
+) -> bool:
+    """`store`, where the pack may be kept: one that cites records only where policy allows that."""
+    records = any(file.kind is FileKind.RECORDS for file in corpus.files)
+    if records and not policy.cache_records and cites_records(corpus, released):
+        return False
+    return store(cache, key, released, artifacts, records=records)
+
+
+def renewed(
+    released: Mapping[str, Any], job_id: str | None, created: datetime, seconds: float
+) -> dict[str, Any]:
+    """A kept pack as the answer to another request: its provenance tells that, and where it came from."""
+    provenance = {
+        **released["provenance"],
+        "created": created.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "seconds": round(seconds, 2),
+        "job_id": job_id,
+        "cache": {"evidence_pack": "hit"},
+    }
+    provenance.pop("stages", None)
+    if job_id is None:
+        del provenance["job_id"]
+    return {**released, "provenance": provenance}
 
 
 def snapshot_digest(snapshot: Snapshot) -> str:
@@ -134,41 +196,103 @@ def snapshot_digest(snapshot: Snapshot) -> str:
     return value_hash(sorted(snapshot.entries.items()))
 
 
-def inputs_key(affinity: str, namespace: str) -> str:
-    """The manifest entry of one set of inputs: `manifest:v1:{namespace}:inputs:{affinity}:{code}`."""
-    return manifest_key(namespace, "inputs", affinity, code_version())
+def inputs_key(request: CompressRequest, policy: Policy, caps: Caps) -> str:
+    """The manifest entry of one set of inputs, narrowed as the request has it.
+
+    `manifest:v1:{namespace}:inputs:{inputs, policy, caps, filters}:{code}`.
+    """
+    params = request.task_params
+    asked = value_hash([affinity(request, policy, caps), params.paths, params.languages])
+    return manifest_key(policy.namespace, "inputs", asked, code_version())
 
 
-def remember_inputs(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps, warm: Warm) -> None:
-    """Keep which content a set of inputs had in which state of the file system, for `look_up`."""
-    if warm.snapshot is None:
-        return
+def remember_inputs(
+    cache: Cache, request: CompressRequest, policy: Policy, caps: Caps, corpus: Corpus, snapshot: Snapshot
+) -> None:
+    """Keep which content a set of inputs had in which state of the file system, for `look_up`.
+
+    Files that changed just before the snapshot may change again unseen: their hashes are kept too.
+    """
+    hashes = {place: file.ref_hash for place, file in places(corpus)}
+    racy = {path: hashes.get(path) or _left_out(path, snapshot) for path in snapshot.racy()}
     value = {
-        "snapshot": snapshot_digest(warm.snapshot),
-        "skip": sorted(skipped(warm.corpus)),
-        "corpus": corpus_id(warm.corpus),
-        "racy": bool(warm.snapshot.racy()),
+        "snapshot": snapshot_digest(snapshot),
+        "skip": sorted(skipped(corpus)),
+        "corpus": corpus_id(corpus),
+        "racy": {path: digest for path, digest in racy.items() if not os.path.isdir(path)},
+        "hashes": {
+            ref.uri: info.content_hash for ref, info in zip(request.input_refs, corpus.inputs, strict=True)
+        },
     }
-    key = inputs_key(affinity(request, policy, caps), policy.namespace)
+    key = inputs_key(request, policy, caps)
     data = json.dumps(value, ensure_ascii=True).encode()
     if cache.get(key) != data:
         cache.put(key, data)
 
 
+def known_corpus(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps) -> str:
+    """The id of the corpus that a request's inputs are, when an earlier request kept it; else empty.
+
+    Nothing is read but the file system's own records, and files whose records can't be trusted yet.
+
+    Raises:
+        AgentloopError: INPUT_HASH_MISMATCH, the request declares another hash.
+    """
+    value = _remembered(cache, request, policy, caps)
+    if value is None:
+        return ""
+    found = snapshot_of(request, frozenset(value["skip"]), caps.max_entries)
+    if found is None or snapshot_digest(found.without(value["skip"])) != value["snapshot"]:
+        return ""
+    if not all(digest and content_hash(path) == digest for path, digest in value["racy"].items()):
+        return ""
+    for number, ref in enumerate(request.input_refs, 1):
+        check_declared(ref, f"in{number}", value["hashes"][ref.uri])
+    return str(value["corpus"])
+
+
+def _left_out(path: str, snapshot: Snapshot) -> str:
+    """The hash of a small file that discovery looked at but did not take, such as git's; else empty."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ""
+    same = stat.S_ISREG(status.st_mode) and identity(status) == snapshot.entries[path]
+    return content_hash(path) if same and status.st_size <= LOOKED_AT else ""
+
+
+def _remembered(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps) -> Any:
+    data = cache.get(inputs_key(request, policy, caps))
+    return None if data is None else json.loads(data)
+
+
+def skipped_before(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps) -> frozenset[str]:
+    """The folders that an earlier request on these inputs did not enter; they may be large."""
+    value = _remembered(cache, request, policy, caps)
+    return frozenset() if value is None else frozenset(value["skip"])
+
+
+def find(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps, model: str) -> Stored | None:
+    """The kept pack of a request whose inputs are as they were, without reading them.
+
+    Raises:
+        AgentloopError: INPUT_HASH_MISMATCH.
+    """
+    corpus = known_corpus(cache, request, policy, caps)
+    key = pack_key(request, corpus, policy, caps, model) if corpus else ""
+    return load(cache, key) if key else None
+
+
 def look_up(cache: Cache, request: CompressRequest, policy: Policy, caps: Caps, model: str) -> str:
     """Whether the pack of a request is kept (`hit`), or only its inputs are known as they are (`partial`).
 
-    Nothing is read but the file system's own records; `miss` where they differ.
+    Raises:
+        AgentloopError: INPUT_HASH_MISMATCH.
     """
-    data = cache.get(inputs_key(affinity(request, policy, caps), policy.namespace))
-    if data is None:
+    corpus = known_corpus(cache, request, policy, caps)
+    if not corpus:
         return "miss"
-    value = json.loads(data)
-    roots = [absolute_path(ref.uri, "input") for ref in request.input_refs]
-    found = take(roots, frozenset(value["skip"]), caps.max_entries)
-    if found is None or value["racy"] or snapshot_digest(found.without(value["skip"])) != value["snapshot"]:
-        return "miss"
-    key = pack_key(request, value["corpus"], policy, caps, model)
+    key = pack_key(request, corpus, policy, caps, model)
     return "hit" if key and cache.get(key) is not None else "partial"
 
 

@@ -19,10 +19,10 @@ from agentloop.config import Caps, Policy
 from agentloop.errors import Stage, WarningCode
 from agentloop.index.groups import Same, same
 from agentloop.index.lexical import LexicalIndex
-from agentloop.request import CompressRequest, InputRole
+from agentloop.request import CompressRequest, InputRole, InputType
 from agentloop.sources import discover
 from agentloop.sources.report import check_declared
-from agentloop.sources.snapshot import Snapshot, identity, take
+from agentloop.sources.snapshot import Snapshot, content_hash, identity, take
 from agentloop.sources.uri import absolute_path
 from agentloop.types import Chunk, Corpus, FileKind, Memory, SourceFile
 
@@ -60,35 +60,42 @@ class Warm:
         for ref, info in zip(request.input_refs, self.corpus.inputs, strict=True):
             check_declared(ref, info.input_id, info.content_hash)
 
-    def places(self) -> Iterator[tuple[str, SourceFile]]:
-        """Each file with its absolute path."""
-        roots = {info.input_id: (info.root, info.is_dir) for info in self.corpus.inputs}
-        for file in self.corpus.files:
-            root, is_dir = roots[file.input_id]
-            yield (f"{root}/{file.path}" if is_dir else root), file
-
     def keepable(self, policy: Policy) -> bool:
         """Whether it may outlive its request in memory: held whole, and no input is a set of records.
 
         Records inside a folder (a mail among a repository's test data) don't make the folder one.
         """
-        named = {info.input_id for info in self.corpus.inputs if not info.is_dir}
-        return self.snapshot is not None and all(
-            isinstance(file.content, Memory)
-            and (file.kind is not FileKind.RECORDS or policy.cache_records or file.input_id not in named)
-            for file in self.corpus.files
-        )
+        return self.snapshot is not None and keepable(self.corpus, policy)
 
-    def cites_records(self, released: Mapping[str, Any]) -> bool:
-        """Whether the evidence of a pack over this corpus points into records."""
-        records = {(f.input_id, f.ref_path) for f in self.corpus.files if f.kind is FileKind.RECORDS}
-        refs = [ref for item in released["payload"]["evidence"] for ref in item["source_refs"]]
-        # Where policy withholds paths, any record in the input counts.
-        inputs = {input_id for input_id, _ in records}
-        return any(
-            (ref["input_id"], ref["path"]) in records if "path" in ref else ref["input_id"] in inputs
-            for ref in refs
-        )
+
+def places(corpus: Corpus) -> Iterator[tuple[str, SourceFile]]:
+    """Each file with its absolute path; members of an archive with that of the archive."""
+    roots = {info.input_id: (info.root, info.is_dir) for info in corpus.inputs}
+    for file in corpus.files:
+        root, is_dir = roots[file.input_id]
+        yield (f"{root}/{file.ref_path}" if is_dir else root), file
+
+
+def keepable(corpus: Corpus, policy: Policy) -> bool:
+    """Whether what was made of a corpus may be kept: it is held whole, and no input is a set of records."""
+    named = {info.input_id for info in corpus.inputs if not info.is_dir}
+    return all(
+        isinstance(file.content, Memory)
+        and (file.kind is not FileKind.RECORDS or policy.cache_records or file.input_id not in named)
+        for file in corpus.files
+    )
+
+
+def cites_records(corpus: Corpus, released: Mapping[str, Any]) -> bool:
+    """Whether the evidence of a pack over a corpus points into records."""
+    records = {(f.input_id, f.ref_path) for f in corpus.files if f.kind is FileKind.RECORDS}
+    refs = [ref for item in released["payload"]["evidence"] for ref in item["source_refs"]]
+    # Where policy withholds paths, any record in the input counts.
+    inputs = {input_id for input_id, _ in records}
+    return any(
+        (ref["input_id"], ref["path"]) in records if "path" in ref else ref["input_id"] in inputs
+        for ref in refs
+    )
 
 
 def primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:
@@ -100,31 +107,21 @@ def primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:
 def current(kept: Warm, request: CompressRequest, caps: Caps) -> Warm | None:
     """`kept` with a new snapshot, when the inputs are what they were; None when something changed.
 
-    Identities decide; a file that changed just before the earlier snapshot is compared byte for byte.
+    Identities decide; a file that changed just before the earlier snapshot is read and hashed again.
     """
     if kept.snapshot is None:
         return None
-    found = _snapshot(request, caps, skipped(kept.corpus))
+    found = snapshot_of(request, skipped(kept.corpus), caps.max_entries)
     if found is None or found.entries != kept.snapshot.entries:
         return None
-    files = dict(kept.places())
+    files = dict(places(kept.corpus))
     for path in kept.snapshot.racy():
         if os.path.isdir(path):
             continue  # its names are entries themselves, and they are the same
         file = files.get(path)
-        if file is None or not _holds(path, file):
+        if file is None or content_hash(path) != file.ref_hash:
             return None
     return replace(kept, snapshot=found)
-
-
-def _holds(path: str, file: SourceFile) -> bool:
-    """Whether a file's bytes are those that were read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    with os.fdopen(descriptor, "rb") as opened:
-        return opened.read(file.size + 1) == file.content.read(0, file.size)
 
 
 def build(
@@ -149,7 +146,7 @@ def build(
     ledger = Ledger(clock)
     progress(Stage.DISCOVERY, 0.0)
     # Before reading: what changes while we read differs from this, and is seen next time.
-    snapshot = _snapshot(request, caps, skipped(kept.corpus) if kept else frozenset())
+    snapshot = snapshot_of(request, skipped(kept.corpus) if kept else frozenset(), caps.max_entries)
     undeclared = request.model_copy(
         update={
             "input_refs": tuple(ref.model_copy(update={"content_hash": None}) for ref in request.input_refs)
@@ -178,12 +175,11 @@ def build(
     )
 
 
-def _roots(request: CompressRequest) -> list[str]:
-    return [absolute_path(ref.uri, "input") for ref in request.input_refs]
-
-
-def _snapshot(request: CompressRequest, caps: Caps, skip: frozenset[str]) -> Snapshot | None:
-    return take(_roots(request), skip, caps.max_entries)
+def snapshot_of(request: CompressRequest, skip: frozenset[str], most: int) -> Snapshot | None:
+    """The state of a request's inputs, without the folders in `skip`; None where it can't be told."""
+    if any(ref.type is InputType.STDIN or ref.uri == "-" for ref in request.input_refs):
+        return None
+    return take([absolute_path(ref.uri, "input") for ref in request.input_refs], skip, most)
 
 
 def skipped(corpus: Corpus) -> frozenset[str]:
@@ -205,7 +201,7 @@ class _Known:
         # allowance of record text belong to one request.
         self._files = {
             (file.input_id, file.path): (place, file)
-            for place, file in kept.places()
+            for place, file in places(kept.corpus)
             if file.kind is not FileKind.RECORDS and not (file.derived and file.derived.notes)
         }
 

@@ -333,12 +333,20 @@ class Service:
         settings = self._settings
         cache = FileCache(settings.home_path / "cache", settings.cache_max_mb << 20)
         policy = settings.policy(caller.namespace)
-        model = packcache.models_part(
-            make_plan(request, settings).model_profile, settings.embeddings_profile, settings.rerank_profile
+        names = (
+            make_plan(request, settings).model_profile,
+            settings.embeddings_profile,
+            settings.rerank_profile,
         )
-        found = await asyncio.to_thread(
-            packcache.look_up, cache, allowed.request, policy, settings.caps(), model
-        )
+
+        def look() -> str:
+            from agentloop.loop.brains import ModelPlaces
+
+            places = ModelPlaces.under(settings.home_path, settings.model_profiles_file)
+            models = packcache.models_part(names, places)
+            return packcache.look_up(cache, allowed.request, policy, settings.caps(), models)
+
+        found = await asyncio.to_thread(look)
         return views.CacheLookup(status=found, layers=LOOKUP_LAYERS[found])
 
     def capabilities(self, caller: Principal) -> views.Capabilities:

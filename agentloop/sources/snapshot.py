@@ -7,6 +7,7 @@ files are read again whatever their identity says.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import time
@@ -50,6 +51,16 @@ class Snapshot:
             return self
         kept = {path: found for path, found in self.entries.items() if not path.startswith(left_out)}
         return Snapshot(kept, self.taken_ns)
+
+
+def content_hash(path: str) -> str:
+    """The hash of a file that is no link; empty where it can't be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def take(roots: Sequence[str], skip: frozenset[str], limit: int) -> Snapshot | None:
@@ -104,3 +115,16 @@ def _git_state(folder: str, entries: dict[str, Identity]) -> None:
             entries[path] = identity(os.lstat(path))
         except OSError:
             continue
+    _branch(folder, entries)
+
+
+def _branch(folder: str, entries: dict[str, Identity]) -> None:
+    """The file of the branch that is checked out: a commit on it, as identical as its files may be."""
+    try:
+        with open(f"{folder}/HEAD", "rb") as file:
+            head = file.read(4096)
+        if head.startswith(b"ref: refs/") and b".." not in head:
+            path = f"{folder}/{os.fsdecode(head[len('ref: ') :].strip())}"
+            entries[path] = identity(os.lstat(path))
+    except (OSError, ValueError):
+        return

@@ -11,8 +11,8 @@ from broker.commands import EXIT_OK, Subparsers
 
 if TYPE_CHECKING:
     from agentloop.errors import Stage
-    from agentloop.pipeline import Outcome
     from agentloop.request import CompressRequest
+    from broker.commands.kept import Answer
 
 TASKS = ("rag_compress", "debug_with_local_context", "summarize_logs", "inspect_repo", "propose_patch")
 MODES = ("agentic", "single_shot", "completion")
@@ -69,28 +69,29 @@ def run(args: argparse.Namespace) -> int:
 
     as_json = args.format == "json" or (args.format is None and not (sys.stdout.isatty() and not args.output))
     try:
-        outcome = _answer(args)
-        _deliver(outcome, args, as_json)
+        _deliver(_answer(args), args, as_json)
     except AgentloopError as error:
         return report(error, readable=not as_json and sys.stderr.isatty())
     return EXIT_OK
 
 
-def _answer(args: argparse.Namespace) -> Outcome:
+def _answer(args: argparse.Namespace) -> Answer:
     from agentloop.tokens import load_beside
 
     load_beside()  # first, so that the ranks are loaded while everything else is
-    from agentloop.api import compress_sync, own_process
+    from agentloop.api import own_process
     from broker.commands.environment import compress_environment
+    from broker.commands.kept import answered
 
     own_process()
     request = request_of(args)
+    model = args.model or request.execution_profile.model_profile
     with compress_environment(
-        model=args.model or request.execution_profile.model_profile,
+        model=model,
         record=args.record,
         progress=_progress if sys.stderr.isatty() else None,
     ) as env:
-        return compress_sync(request, env)
+        return answered(request, env, model or "", cached=not args.record)
 
 
 def request_of(args: argparse.Namespace) -> CompressRequest:
@@ -185,13 +186,13 @@ def _members(pairs: list[str], flag: str) -> dict[str, Any]:
     return members
 
 
-def _deliver(outcome: Outcome, args: argparse.Namespace, as_json: bool) -> None:
+def _deliver(answer: Answer, args: argparse.Namespace, as_json: bool) -> None:
     from agentloop.pack import canonical
     from broker.commands.environment import keep_artifacts
 
-    keep_artifacts(outcome, args.artifacts)
+    keep_artifacts(answer, args.artifacts)
     if as_json:
-        text = canonical(outcome.released) + "\n"
+        text = canonical(answer.released) + "\n"
         if args.output:
             with open(args.output, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -202,9 +203,9 @@ def _deliver(outcome: Outcome, args: argparse.Namespace, as_json: bool) -> None:
 
     if args.output:
         with open(args.output, "w", encoding="utf-8") as file:
-            show(outcome.released, file)
+            show(answer.released, file)
     else:
-        show(outcome.released, sys.stdout)
+        show(answer.released, sys.stdout)
 
 
 def _progress(stage: Stage, done: float) -> None:

@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentloop.cache import Cache, FileCache, NoCache
 from agentloop.pipeline import Environment, no_progress
-from agentloop.types import FileKind
 from broker.auth import LOCAL_NAMESPACE
 from broker.commands.settings import model_places, settings
 
 if TYPE_CHECKING:
     from agentloop.errors import Stage
-    from agentloop.pipeline import Outcome
+    from broker.commands.kept import Answer
     from broker.config import Settings
 
 KEPT_PACKS = 200
@@ -43,6 +43,7 @@ def compress_environment(
         policy=replace(found.policy(LOCAL_NAMESPACE), allowed_roots=None),
         progress=progress or no_progress,
         stdin=sys.stdin.buffer,
+        cache=private_cache(found),
     )
     if found.embeddings_profile or found.rerank_profile:
         env = _with_meaning(env, found)
@@ -57,35 +58,38 @@ def compress_environment(
 
 def _with_meaning(env: Environment, found: Settings) -> Environment:
     """The environment with the models for embeddings and reranking that the settings name."""
-    from agentloop.cache import FileCache, NoCache
     from agentloop.loop.semantic import open_embedder, open_reranker
 
     places = model_places(found)
-    cache = (
-        FileCache(found.home_path / "cache", found.cache_max_mb << 20) if found.cache == "on" else NoCache()
-    )
     return replace(
         env,
         embedder=open_embedder(found.embeddings_profile, places) if found.embeddings_profile else None,
         reranker=open_reranker(found.rerank_profile, places) if found.rerank_profile else None,
-        cache=cache,
     )
 
 
-def keep_artifacts(outcome: Outcome, directory: str | None) -> None:
+def private_cache(found: Settings) -> Cache:
+    """The cache under BROKER_HOME; none where it is off or can't be made."""
+    try:
+        if found.cache == "on":
+            return FileCache(found.home_path / "cache", found.cache_max_mb << 20)
+    except OSError:
+        pass  # a home that can't be written: nothing is kept
+    return NoCache()
+
+
+def keep_artifacts(answer: Answer, directory: str | None) -> None:
     """Write the pack's local artifacts: to `directory`, else under BROKER_HOME for files only.
 
     Artifacts of record sources (a person's conversations) are written only where asked for.
     """
-    records = any(file.kind is FileKind.RECORDS for file in outcome.corpus.files)
-    if directory is None and records:
+    if directory is None and answer.records:
         return
-    folder = (
-        Path(directory) if directory else settings().home_path / "packs" / outcome.pack.provenance.pack_id
-    )
+    pack_id = answer.released["provenance"]["pack_id"]
+    folder = Path(directory) if directory else settings().home_path / "packs" / pack_id
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name, data in outcome.artifacts.items():
+        for name, data in answer.artifacts.items():
             (folder / name).write_bytes(data)
         if directory is None:
             _prune(folder.parent)

@@ -99,8 +99,9 @@ def test_a_job_takes_the_profiles_of_its_document(tmp_path: Path, places: ModelP
 
 
 def test_packs_of_other_models_are_other_packs() -> None:
-    parts = {packcache.models_part(*models) for models in (
+    places = ModelPlaces(Path("/nowhere"))
+    parts = {packcache.models_part(models, places) for models in (
         ("", "", ""), ("a", "", ""), ("", "e", ""), ("", "", "e"), ("a", "e", ""), ("a", "e", "r"),
     )}  # fmt: skip
     assert len(parts) == 6
-    assert packcache.models_part("a", "", "") == "a"
+    assert packcache.models_part(("", "", ""), places) == ""
