@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agentloop.items import Item as Item  # noqa: PLC0414 - a re-export
 from agentloop.items import PackedItems, Span4
@@ -212,16 +212,20 @@ class Corpus:
     @property
     def classification(self) -> Classification:
         """The highest classification of any input or file."""
-        found = [i.classification for i in self.inputs] + [f.classification for f in self.files]
+        found = {i.classification for i in self.inputs} | {f.classification for f in self.files}
         return max(found, key=lambda c: c.rank, default=Classification.INTERNAL)
 
     def text(self, chunk: Chunk) -> str:
         """The text of a chunk; undecodable bytes become U+FFFD, spans stay those of the bytes."""
-        file = self.files[chunk.file]
-        if file.derived is not None:
-            joined = file.derived.joined(chunk.first_item, chunk.last_item)
-            return joined[chunk.char_start : chunk.char_end]
-        return file.content.read(chunk.byte_start, chunk.byte_end).decode("utf-8", "replace")
+        return text_of(self.files[chunk.file], chunk)
+
+
+def text_of(file: SourceFile, chunk: Chunk) -> str:
+    """The text of a chunk of `file`, as `Corpus.text` has it."""
+    if file.derived is not None:
+        joined = file.derived.joined(chunk.first_item, chunk.last_item)
+        return joined[chunk.char_start : chunk.char_end]
+    return file.content.read(chunk.byte_start, chunk.byte_end).decode("utf-8", "replace")
 
 
 class ChunkType(StrEnum):
@@ -278,9 +282,8 @@ class Symbol:
     doc: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A chunk that one strategy or search found."""
+class Hit(NamedTuple):
+    """A chunk that one strategy or search found. A plain tuple: each query makes hundreds."""
 
     chunk: int
     score: float

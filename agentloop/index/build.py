@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 
 import tantivy
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.index import words
-from agentloop.types import Chunk, Corpus, FileKind
+from agentloop.types import Chunk, Corpus, FileKind, SourceFile, text_of
 
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
 _PATH_WORD = re.compile(r"[^\W_]+")
@@ -31,14 +32,32 @@ def build_errors() -> Iterator[None]:
 
 
 def empty_index() -> tantivy.Index:
-    """An index without documents, with the fields of `agentloop.index.lexical`."""
+    """An index in memory without documents, with the fields of `agentloop.index.lexical`."""
+    return _registered(tantivy.Index(_schema()))
+
+
+def index_in(folder: Path, *, fresh: bool) -> tantivy.Index:
+    """An index in a folder: a new one, or the one that is there.
+
+    Raises:
+        ValueError: tantivy refused; `build_errors` gives it a code.
+    """
+    return _registered(
+        tantivy.Index(_schema(), path=str(folder)) if fresh else tantivy.Index.open(str(folder))
+    )
+
+
+def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field("id", fast=True)
     builder.add_text_field("group", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("body", tokenizer_name="words")
     builder.add_text_field("name", tokenizer_name="words", index_option="freq")
     builder.add_text_field("path", tokenizer_name="words", index_option="freq")
-    index = tantivy.Index(builder.build())
+    return builder.build()
+
+
+def _registered(index: tantivy.Index) -> tantivy.Index:
     analyzer = (
         tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
         .filter(tantivy.Filter.remove_long(words.MAX_TERM + 1))
@@ -55,7 +74,7 @@ class IndexBuild:
     With it a caller can go on making chunks while those before are indexed.
     """
 
-    def __init__(self, corpus: Corpus, index: tantivy.Index | None = None, *, threads: int = 0) -> None:
+    def __init__(self, index: tantivy.Index | None = None, *, threads: int = 0) -> None:
         """Add to `index`, or to a new one; `threads` of tantivy, 0 for as many as there are cores.
 
         Raises:
@@ -63,22 +82,22 @@ class IndexBuild:
         """
         self.index = index or empty_index()
         self._writer = self.index.writer(HEAP_BYTES, num_threads=threads)
-        self._documents = _Documents(corpus)
+        self._documents = _Documents()
         self._keys: Iterator[int] = count()
 
-    def add(self, chunks: Iterable[Chunk]) -> None:
-        """Index chunks under the next numbers, from 0 on."""
+    def add(self, file: SourceFile, chunks: Iterable[Chunk]) -> None:
+        """Index chunks of a file under the next numbers, from 0 on."""
         for chunk, key in zip(chunks, self._keys, strict=False):
-            document = self._documents.of(chunk)
+            document = self._documents.of(file, chunk)
             document.add_unsigned("id", key)
             self._writer.add_document(document)
 
-    def replace_group(self, group: int, keys: range, chunks: Sequence[Chunk]) -> None:
+    def replace_group(self, corpus: Corpus, group: int, keys: range, chunks: Sequence[Chunk]) -> None:
         """Index a group anew as one segment, which one thread makes."""
         name = f"g{group}"
         self._writer.delete_documents_by_term("group", name)
         for key, chunk in zip(keys, chunks, strict=True):
-            document = self._documents.of(chunk)
+            document = self._documents.of(corpus.files[chunk.file], chunk)
             document.add_unsigned("id", key)
             document.add_text("group", name)
             self._writer.add_document(document)
@@ -88,6 +107,18 @@ class IndexBuild:
         """The index with all that was added."""
         self._writer.commit()
         self._writer.wait_merging_threads()
+        self.index.reload()
+        return self.index
+
+
+class StoredBuild(IndexBuild):
+    """A build that was finished earlier."""
+
+    def __init__(self, index: tantivy.Index) -> None:
+        self.index = index
+
+    def close(self) -> tantivy.Index:
+        """The index as it was stored."""
         self.index.reload()
         return self.index
 
@@ -104,26 +135,24 @@ def path_words(path: str) -> str:
 
 
 class _Documents:
-    """Makes the documents of a corpus; words that were split once are remembered."""
+    """Makes documents; words that were split once are remembered."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
+    def __init__(self) -> None:
         self._camel = words.CamelParts()
         self._foreign = words.ForeignTerms()
-        self._current = -1
+        self._current: SourceFile | None = None
         self._path = ""
 
-    def of(self, chunk: Chunk) -> tantivy.Document:
+    def of(self, file: SourceFile, chunk: Chunk) -> tantivy.Document:
         """The document of one chunk, without its key."""
-        file = self._corpus.files[chunk.file]
-        if chunk.file != self._current:
-            self._current = chunk.file
+        if file is not self._current:
+            self._current = file
             self._path = path_words(file.path)
         if file.derived is None:
             data = file.content.read(chunk.byte_start, chunk.byte_end)
             text = data.decode("utf-8", "replace")
         else:
-            data = self._corpus.text(chunk).encode("utf-8", "replace")  # JSON may hold lone surrogates
+            data = text_of(file, chunk).encode("utf-8", "replace")  # JSON may hold lone surrogates
             text = data.decode("utf-8")
         document = tantivy.Document()
         document.add_text("body", text)

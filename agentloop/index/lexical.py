@@ -83,8 +83,9 @@ class LexicalIndex:
                 self._fill(corpus, chunks, range(len(self._groups)))
             else:
                 if begun is None:
-                    begun = IndexBuild(corpus)
-                    begun.add(chunks)
+                    begun = IndexBuild()
+                    for chunk in chunks:
+                        begun.add(corpus.files[chunk.file], (chunk,))
                 self._index = begun.close()
         self._schema = self._index.schema
         self._searcher = self._index.searcher()
@@ -92,10 +93,10 @@ class LexicalIndex:
     def _fill(self, corpus: Corpus, chunks: Sequence[Chunk], which: Sequence[int]) -> None:
         """Index groups anew, each as one segment: one thread, one commit."""
         groups = self._groups
-        build = IndexBuild(corpus, self._index, threads=1)
+        build = IndexBuild(self._index, threads=1)
         for group in which:
             mine = chunks[groups.starts[group] : groups.starts[group + 1]]
-            build.replace_group(group, groups.keys(group), mine)
+            build.replace_group(corpus, group, groups.keys(group), mine)
         build.close()
 
     def updated(self, before: Corpus, corpus: Corpus, chunks: Sequence[Chunk]) -> LexicalIndex:
