@@ -15,7 +15,6 @@ from agentloop.types import Draft
 MAX_WARNINGS = 2
 MAX_COLLAPSED = 2000
 STEP_CHARS = 60
-STEPS = 3
 
 
 def warnings_before(analysis: LogAnalysis, cited: Set[int]) -> list[Draft]:
@@ -62,18 +61,20 @@ def _warning(analysis: LogAnalysis, cluster: Cluster, at: int) -> Draft:
 
 
 def timeline(analysis: LogAnalysis) -> Draft | None:
-    """The step in which the root failure stands, and how the run got there; None without steps."""
+    """The step in which the root failure stands, and its place among all; None without steps.
+
+    Other steps are not named: a claim must stand in what it cites, and each would cost a ref.
+    """
     if analysis.root is None:
         return None
     current = phase_of(analysis.phases, analysis.root.block.first)
     if current is None or len(analysis.phases) < 2:
         return None
-    before = [phase for phase in analysis.phases if phase.at < current.at][-STEPS:]
-    names = [wording.message(phase.name, STEP_CHARS) for phase in [*before, current]]
+    name = wording.message(current.name, STEP_CHARS)
     number = analysis.phases.index(current) + 1
     return Draft(
         "timeline",
-        f"{' → '.join(names)}: the root failure is in step {number} of {len(analysis.phases)}",
+        f"{name}: the root failure is in this step, {number} of {len(analysis.phases)}",
         (place(analysis.reading, current.at, current.at),),
         0.15,
         0.3,
