@@ -88,7 +88,7 @@ def test_time_spent_ahead_is_not_counted_twice() -> None:
         def now(self) -> Any:
             return SystemClock().now()
 
-    ledger = Ledger(Steps())  # type: ignore[arg-type]
+    ledger = Ledger(Steps())
     with ledger.stage(Stage.DISCOVERY), ledger.stage(Stage.CHUNKING, instead_of=Stage.DISCOVERY):
         pass
     assert ledger.seconds == {Stage.DISCOVERY: 2.0, Stage.CHUNKING: 1.0}
