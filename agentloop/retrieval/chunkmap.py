@@ -37,6 +37,15 @@ class ChunkMap:
             (n for n in known if self._chunks[n].byte_start <= offset < self._chunks[n].byte_end), None
         )
 
+    def until(self, number: int) -> int:
+        """The offset up to which a chunk that holds a byte holds those after it too; 0 for a grown one."""
+        if self.grown(number):
+            return 0
+        chunk, following = self._chunks[number], number + 1
+        if following < self._counted and self._chunks[following].file == chunk.file:
+            return min(chunk.byte_end, self._chunks[following].byte_start)
+        return chunk.byte_end
+
     def before(self, file: int, offset: int) -> int | None:
         """The last chunk of a file that starts at or before a byte offset."""
         span = self.of_file(file)

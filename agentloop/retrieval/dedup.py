@@ -39,7 +39,7 @@ class _Text:
 
     exact: str
     normal: str
-    shingles: frozenset[int]
+    shingles: frozenset[str]
     figures: tuple[str, ...]  # in order: two texts that differ in a figure say different things
     copy: bool
     name: str
@@ -55,7 +55,7 @@ def collapse(candidates: Sequence[Candidate], corpus: Corpus, chunks: Sequence[C
     kept: list[Candidate] = []
     texts: list[_Text] = []
     by_key: dict[str, int] = {}
-    by_shingle: dict[int, list[int]] = {}
+    by_shingle: dict[str, list[int]] = {}
     by_chunk: dict[int, int] = {}
     for candidate in candidates:
         if candidate.chunk in by_chunk:
@@ -86,7 +86,7 @@ def _home(
     kept: Sequence[Candidate],
     texts: Sequence[_Text],
     by_key: dict[str, int],
-    by_shingle: dict[int, list[int]],
+    by_shingle: dict[str, list[int]],
 ) -> int | None:
     """The kept candidate that this one repeats."""
     for key in (text.exact, text.normal):
@@ -141,9 +141,8 @@ def _reduce(candidate: Candidate, corpus: Corpus, chunk: Chunk) -> _Text:
         plain = _VARIABLE.sub("#", plain)
     normal = _SPACE.sub(" ", plain).strip()
     words = _WORD.findall(normal.casefold())
-    shingles = frozenset(
-        _key32(" ".join(words[i : i + SHINGLE_WORDS])) for i in range(max(0, len(words) - SHINGLE_WORDS + 1))
-    )
+    # texts and not numbers: one digest a shingle took longer than all the rest
+    shingles = frozenset(map(" ".join, zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)))
     return _Text(
         exact=_key(f"{file.kind}\0{raw.strip()}"),
         normal=_key(f"{file.kind}\1{normal}"),
@@ -163,9 +162,3 @@ def _stem(path: str) -> str:
 
 def _key(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _key32(text: str) -> int:
-    return int.from_bytes(
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
-    )

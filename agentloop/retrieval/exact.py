@@ -7,8 +7,10 @@ beats starting `rg` and reading everything again; bench/index.py measures both. 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from agentloop.retrieval.chunkmap import ChunkMap
 from agentloop.types import Chunk, ChunkType, Corpus, SourceFile
@@ -38,15 +40,52 @@ def scan(corpus: Corpus, chunks: Sequence[Chunk], where: ChunkMap, literals: Seq
     """Every literal in every file, case as written; in the literals' order."""
     found = [Found(literal) for literal in literals]
     needles = [literal.encode("utf-8", "surrogatepass") for literal in literals]
-    for file in corpus.files:
-        if file.derived is not None:
-            _scan_derived(corpus, chunks, where, file, found)
-            continue
-        for base, data in blocks(file, max((len(n) for n in needles), default=1)):
-            for needle, one in zip(needles, found, strict=True):
-                if one.places < MAX_PLACES and needle in data:
-                    _scan_block(where, file, base, data, needle, one)
+    overlap = max((len(n) for n in needles), default=1)
+    for group in _groups(corpus.files):
+        if group[0].derived is not None:
+            _scan_derived(corpus, chunks, where, group[0], found)
+        elif len(group) == 1:
+            for base, data in blocks(group[0], overlap):
+                for needle, one in zip(needles, found, strict=True):
+                    if one.places < MAX_PLACES and needle in data:
+                        _scan_block(where, group[0], base, data, needle, one)
+        else:
+            _scan_group(where, group, needles, found)
     return found
+
+
+def _groups(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
+    """Files in order: small ones together, up to a block, others alone."""
+    group: list[SourceFile] = []
+    size = 0
+    for file in files:
+        alone = file.derived is not None or file.size > BLOCK
+        if group and (alone or size + file.size > BLOCK):
+            yield group
+            group, size = [], 0
+        if alone:
+            yield [file]
+        else:
+            group.append(file)
+            size += file.size
+    if group:
+        yield group
+
+
+def _scan_group(
+    where: ChunkMap, files: Sequence[SourceFile], needles: Sequence[bytes], found: Sequence[Found]
+) -> None:
+    """Files as one text: one search instead of one a file, most of which hold nothing."""
+    contents = [file.content.read(0, file.content.size) for file in files]
+    starts = list(accumulate(map(len, contents), initial=0))
+    data = b"".join(contents)
+    for needle, one in zip(needles, found, strict=True):
+        at = data.find(needle)
+        while at >= 0 and one.places < MAX_PLACES:
+            number = bisect_right(starts, at) - 1
+            if needle in contents[number]:  # not only across the border of two files
+                _scan_block(where, files[number], 0, contents[number], needle, one)
+            at = data.find(needle, starts[number + 1])
 
 
 def blocks(file: SourceFile, overlap: int) -> Iterator[tuple[int, bytes]]:
@@ -65,18 +104,23 @@ def _word_byte(code: int) -> bool:
 
 
 def _scan_block(where: ChunkMap, file: SourceFile, base: int, data: bytes, needle: bytes, one: Found) -> None:
+    opens, closes = _word_byte(needle[0]), _word_byte(needle[-1])
+    chunk: int | None = None
+    until = 0
     at = data.find(needle)
     while at >= 0 and one.places < MAX_PLACES:
         end = at + len(needle)
-        chunk = where.at_byte(file.index, base + at)
-        if chunk is None and one.grown < MAX_GROWN:
-            one.grown += 1
-            chunk = where.grow(window(where, file, base + at))
+        if base + at >= until:
+            chunk = where.at_byte(file.index, base + at)
+            if chunk is None and one.grown < MAX_GROWN:
+                one.grown += 1
+                chunk = where.grow(window(where, file, base + at))
+            until = 0 if chunk is None else where.until(chunk)
         if chunk is not None:
             one.places += 1
             one.chunks[chunk] = one.chunks.get(chunk, 0) + 1
-            before = at > 0 and _word_byte(data[at - 1]) and _word_byte(needle[0])
-            after = end < len(data) and _word_byte(data[end]) and _word_byte(needle[-1])
+            before = opens and at > 0 and _word_byte(data[at - 1])
+            after = closes and end < len(data) and _word_byte(data[end])
             if not (before or after):
                 one.whole[chunk] = one.whole.get(chunk, 0) + 1
         at = data.find(needle, end)
