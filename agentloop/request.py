@@ -57,12 +57,15 @@ class Classification(StrEnum):
     @property
     def rank(self) -> int:
         """Position in the order of sensitivity, 0 for `public`."""
-        return list(Classification).index(self)
+        return _RANKS[self]
 
     @property
     def protected(self) -> bool:
         """Whether only derived claims may leave: proprietary, restricted, secret-adjacent, PHI."""
         return self.rank >= 2
+
+
+_RANKS = {level: rank for rank, level in enumerate(Classification)}  # asked for each file of a corpus
 
 
 class Mode(StrEnum):

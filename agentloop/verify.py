@@ -212,10 +212,13 @@ def _check_policy(built: BuiltPack, corpus: Corpus, request: CompressRequest, po
     guarded = max(
         (i.classification for i in corpus.inputs), key=lambda c: c.rank, default=Classification.PUBLIC
     )
+    cited = {(r.input_id, r.path) for item in built.pack.payload.evidence for r in item.source_refs}
     by_path: dict[tuple[str, str], Classification] = {}
     for file in corpus.files:
         key = (file.input_id, file.ref_path)
-        by_path[key] = max(by_path.get(key, file.classification), file.classification, key=lambda c: c.rank)
+        if key in cited:
+            known = by_path.get(key, file.classification)
+            by_path[key] = max(known, file.classification, key=lambda c: c.rank)
     for item in built.pack.payload.evidence:
         reason = _excerpt_fault(item, request, policy, guarded.protected or _any_protected(item, by_path))
         if not reason and not policy.allow_paths and any(ref.path is not None for ref in item.source_refs):
