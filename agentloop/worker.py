@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from agentloop import __version__, tasklist
+from agentloop import __version__, egress, tasklist
 from agentloop.clock import Clock, SystemClock
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.jobspec import NOTHING, Execution, JobSpec, Kept
@@ -146,7 +146,8 @@ def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None, kept: K
     pulse.start()
     began = clock.monotonic()
     try:
-        released, artifacts, metadata = _executed(spec, clock, pulse, kept)
+        with egress.guarded():
+            released, artifacts, metadata = _executed(spec, clock, pulse, kept)
         status = EXIT_RESULT
     except Exception as exc:  # noqa: BLE001 - the process boundary: whatever fails becomes error.json
         if not isinstance(exc, AgentloopError):

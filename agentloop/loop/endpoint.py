@@ -12,6 +12,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from agentloop.egress import permit
 from agentloop.loop.messages import FinalTurn, Message, ModelError, Reply, ToolSpec, Window
 from agentloop.loop.profiles import Profile
 from agentloop.loop.wires import json_body, native_body, parse_json, parse_native
@@ -145,6 +146,7 @@ async def post(
     """
     import openai
 
+    permit(profile.endpoint)
     http = _capped_client(openai, profile.max_reply_bytes, timeout, profile.connect_seconds)
     client = openai.AsyncOpenAI(
         base_url=profile.endpoint,

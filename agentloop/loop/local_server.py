@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from agentloop.egress import permit
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.loop import runtimes
 from agentloop.loop.profiles import Profile
@@ -30,6 +31,7 @@ from agentloop.loop.profiles import Profile
 STOP_SECONDS = 8.0  # the child itself gives a server 5 s
 POLL_SECONDS = 0.05
 LOOPBACK = "127.0.0.1"
+CHILD = Path(__file__).with_name("local_child.py")
 PORT_TRIES = 3  # another process may take a free port before the server does
 
 
@@ -106,7 +108,7 @@ def _spawn(profile: Profile, host: str, port: int, key: str) -> subprocess.Popen
         command = runtimes.command(profile, host, port, key)
         settings = {"argv": command.argv, "env": command.env}
     child = subprocess.Popen(
-        [sys.executable, "-m", "agentloop.loop.local_child"],
+        [sys.executable, "-P", str(CHILD)],  # as a script: it needs nothing of this package
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -161,6 +163,7 @@ def _line(child: subprocess.Popen[bytes], deadline: float, *, needed: bool = Tru
 
 def served_models(host: str, port: int, key: str) -> list[str] | None:
     """The names that a server says it serves; None while it is not ready (nobody listens, 503)."""
+    permit(f"http://{host}:{port}")
     connection = http.client.HTTPConnection(host, port, timeout=2)
     try:
         connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})
