@@ -13,8 +13,11 @@ from dataclasses import dataclass
 K = 2
 """Sharper than the 60 of reciprocal-rank fusion: a hop's answer is at the top of its search or nowhere."""
 SEARCH_WEIGHT = 2.0
-CODE_WEIGHT = 0.5
-"""In a repository a question is rarely a chain of hops, and the first pass knows more than a search does."""
+CODE_WEIGHT = 0.3
+"""Where the first pass leads to code: there a question is rarely a chain of hops, and the first pass knows
+more than a search does, so what only the loop found comes in behind the head."""
+LEADING = 10
+"""Chunks of the first pass that say whether it leads to code."""
 FALL = 0.5
 """The n-th passage of a ranking is worth 1 / (1 + FALL * (n - 1)) to what is asked because of it."""
 OWN_WORDS = 0.8
@@ -22,6 +25,7 @@ AGAIN = 0.3
 """What a place in a second ranking adds to the best one."""
 ADDED = 0.6
 """What a search adds to the scores of turns of a conversation, against the first pass."""
+_AHEAD = 1e-6  # of the rest: scores of merged places differ by more
 SOURCES = 20
 EXPLAINING = 5
 DEPTH = 8
@@ -36,9 +40,13 @@ class Searched:
 
 
 def merge(
-    first: Sequence[int], searches: Sequence[Searched], trust: Sequence[float], weight: float
+    first: Sequence[int],
+    searches: Sequence[Searched],
+    trust: Sequence[float],
+    weight: float,
 ) -> dict[int, float]:
-    """Scores of all chunks found, by their places in the rankings.
+    """Scores of all chunks found, by their places in the rankings. The best of the first pass stays first:
+    what the loop adds is the other ends of bridges, and the head is what most bridges start from.
 
     Args:
         first: the first pass, best first.
@@ -51,6 +59,8 @@ def merge(
             value = weight * share / (K + rank)
             known = scores.get(chunk, 0.0)
             scores[chunk] = max(known, value) + AGAIN * min(known, value)
+    for chunk in first[:1]:
+        scores[chunk] = max(scores.values()) + _AHEAD
     return scores
 
 

@@ -16,7 +16,7 @@ from agentloop.retrieval import question, snippet
 from agentloop.retrieval.conversation import Conversation
 from agentloop.retrieval.dedup import collapse
 from agentloop.retrieval.focus import span_of, symbol_for
-from agentloop.retrieval.merge import CODE_WEIGHT, SEARCH_WEIGHT, Searched, add, merge, trusts
+from agentloop.retrieval.merge import CODE_WEIGHT, LEADING, SEARCH_WEIGHT, Searched, add, merge, trusts
 from agentloop.retrieval.near import near_hits
 from agentloop.retrieval.retriever import Retrieved, Retriever
 from agentloop.retrieval.semantic import Meaning, Semantics
@@ -169,8 +169,9 @@ class RetrievalSession:
             self.retriever.terms,
             lambda word: index.idf(index.df(word)) if index.df(word) else 0.0,
         )
-        code = any(file.kind is FileKind.CODE for file in self._corpus.files)
-        scores = merge(first_chunks, searches, trust, CODE_WEIGHT if code else SEARCH_WEIGHT)
+        head = first_chunks[:LEADING]
+        code = sum(self._corpus.files[self._chunks[n].file].kind is FileKind.CODE for n in head)
+        scores = merge(first_chunks, searches, trust, CODE_WEIGHT if 2 * code > len(head) else SEARCH_WEIGHT)
         added = add(dict(first.scored), [dict(f.scored) for f in self._searches], trust)
         scores.update({n: score for n, score in added.items() if self._conversation.turn(n) is not None})
         return scores

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentloop.retrieval.merge import Searched, add, merge, trusts
+from agentloop.retrieval.merge import CODE_WEIGHT, SEARCH_WEIGHT, Searched, add, merge, trusts
 from tests.unit.retrieval_case import ranked, session_of, write
 
 CODE = "package routes\n\n// FindOrphans returns routes that no handler claims.\nfunc FindOrphans() {}\n"
@@ -185,6 +185,30 @@ def test_trust_follows_where_a_search_came_from() -> None:
     )
     assert best == 1.0
     assert best > own == plain > second
+
+
+def test_the_best_of_the_first_pass_stays_first_and_a_bridge_comes_next() -> None:
+    scores = merge([5, 6, 7], [Searched(frozenset({"bridge"}), [9, 6, 5])], [1.0], SEARCH_WEIGHT)
+    assert sorted(scores, key=lambda n: -scores[n])[:2] == [5, 9]
+    scores = merge([5, 6, 7], [Searched(frozenset({"bridge"}), [9, 6, 5])], [1.0], CODE_WEIGHT)
+    assert sorted(scores, key=lambda n: -scores[n])[0] == 5
+    assert scores[9] < scores[7]
+
+
+@pytest.mark.parametrize(("questioned", "beside"), [("md", "py"), ("py", "md")])
+def test_a_search_counts_by_what_the_first_pass_leads_to(
+    tmp_path: Path, questioned: str, beside: str
+) -> None:
+    """One file of code among documents makes no repository of them, nor one document no library."""
+    files = {f"a{n}.{questioned}": f"# the lighthouse keeper {n}\n" for n in range(6)}
+    files |= {f"far.{questioned}": "# Elmstone harbour\n", f"odd.{beside}": "# nothing\n"}
+    write(tmp_path, files)
+    with session_of(tmp_path, "lighthouse keeper") as session:
+        session.first_pass()
+        session.search("Elmstone harbour")
+        paths = ranked(session)[1]
+    assert paths[0].startswith("a")
+    assert (paths.index(f"far.{questioned}") == 1) is (questioned == "md")
 
 
 def test_merging_keeps_the_first_pass_where_nothing_is_added() -> None:
