@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import shutil
 import signal
 import sys
 import threading
@@ -27,6 +28,8 @@ from agentloop.jobspec import NOTHING, Execution, JobSpec, Kept
 from agentloop.rundir import Attempt, RunDir, RunDirError, to_bytes
 
 HEARTBEAT_SECONDS = 2.0
+PREPARING = "index"
+SERVICE_SUFFIX = ".service"
 EXIT_RESULT, EXIT_ERROR, EXIT_USAGE, EXIT_FENCED, EXIT_TERMINATED = 0, 1, 2, 3, 143
 
 
@@ -170,7 +173,34 @@ def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None, kept: K
         attempt.publish_json("result.json", released)
     else:
         attempt.publish_json("error.json", released)
+    if spec.checkpoint_dir:
+        shutil.rmtree(spec.checkpoint_dir, ignore_errors=True)
     pulse.event("finished", ok=status == EXIT_RESULT)
+    pulse.stop()
+    return status
+
+
+def prepare_attempt(run_dir: RunDir, label: str, clock: Clock | None = None) -> int:
+    """Make the stages before the question and keep them for the job that follows in the chain.
+
+    It publishes an error where that fails, and else nothing. It may run more than once for an attempt, and
+    side by side: what it keeps is the same each time. Returns the exit status.
+    """
+    clock = clock or SystemClock()
+    spec = JobSpec.load(run_dir)
+    attempt = run_dir.attempt(label)
+    if run_dir.fenced().partition(".")[0] != label or not spec.checkpoint_dir:
+        return EXIT_FENCED
+    pulse = Pulse(attempt, clock)
+    pulse.start()
+    try:
+        spec.prepare(clock, pulse.progress, always=True)
+        status = EXIT_RESULT
+    except Exception as exc:  # noqa: BLE001 - the process boundary: whatever fails becomes error.json
+        if not isinstance(exc, AgentloopError):
+            traceback.print_exc()
+        attempt.publish_json("error.json", error_json(exc, spec.job_id))
+        status = EXIT_ERROR
     pulse.stop()
     return status
 
@@ -214,28 +244,45 @@ def _task(file: Path, label: str, index: str) -> tuple[Path, str]:
 
 
 def main(argv: list[str]) -> int:
-    """`agentloop worker RUN_DIR [ATTEMPT]`; the attempt defaults to the fenced one.
+    """`agentloop worker RUN_DIR [ATTEMPT [STAGE]]`; the attempt defaults to the fenced one.
 
-    In a Slurm array RUN_DIR is the list of its tasks, and the task's index is in the environment.
+    In a Slurm array RUN_DIR is the list of its tasks, and the task's index is in the environment. In a
+    chain STAGE is `index` for the job that prepares. A warm service is started with its order as RUN_DIR.
     """
-    if not 1 <= len(argv) <= 2:
-        sys.stderr.write("usage: agentloop worker RUN_DIR [ATTEMPT]\n")
+    if not 1 <= len(argv) <= 3 or (len(argv) == 3 and argv[2] != PREPARING):
+        sys.stderr.write("usage: agentloop worker RUN_DIR [ATTEMPT [index]]\n")
         return EXIT_USAGE
     signal.signal(signal.SIGTERM, _on_sigterm)
-    place, label = Path(argv[0]), argv[1] if len(argv) == 2 else ""
+    place, label = Path(argv[0]), argv[1] if len(argv) > 1 else ""
     try:
+        if place.suffix == SERVICE_SUFFIX:
+            return _serve(place)
         if place.suffix == tasklist.SUFFIX:
             if not place.exists():
                 return EXIT_FENCED  # its runs are over
             place, label = _task(place, label, os.environ.get("SLURM_ARRAY_TASK_ID", ""))
         run_dir = RunDir(place)
         label = label or run_dir.fenced()
+        if len(argv) == 3:
+            return prepare_attempt(run_dir, label.partition(".")[0])
         if "." in label and _newer(label, run_dir.fenced()):
             run_dir.start_attempt(label)
         return run_attempt(run_dir, label)
     except (RunDirError, FileNotFoundError) as exc:
         sys.stderr.write(f"agentloop worker: {exc}\n")
         return EXIT_USAGE
+
+
+def _serve(order: Path) -> int:
+    """Run a warm service; SIGTERM ends it in order, with its server."""
+    from agentloop.loop.services import address_towards, run
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    try:
+        return run(order, address_towards(os.environ.get("SLURM_SUBMIT_HOST", "")))
+    except AgentloopError as exc:
+        sys.stderr.write(f"agentloop worker: {exc.message}\n")
+        return EXIT_ERROR
 
 
 if __name__ == "__main__":

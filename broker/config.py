@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from agentloop.config import Caps, Policy
+from agentloop.config import Caps, Policy, Sandbox
 from agentloop.request import Classification
 
 DEFAULT_PORT = 8787
@@ -112,6 +112,19 @@ class Settings:
     max_file_mb: int = _setting("BROKER_MAX_FILE_MB", "code and document files above are skipped", 10)
     max_total_mb: int = _setting("BROKER_MAX_TOTAL_MB", "bytes that one job may read, in MiB", 2048)
     max_files: int = _setting("BROKER_MAX_FILES", "files that one job may read", 200_000)
+    validation_sandbox: bool = _setting(
+        "BROKER_VALIDATION_SANDBOX",
+        "whether `validation_commands` of patch requests are run, on a throw-away copy without a network",
+        False,
+    )
+    validation_seconds: int = _setting("BROKER_VALIDATION_SECONDS", "time of one such command", 120)
+    validation_memory_mb: int = _setting(
+        "BROKER_VALIDATION_MEMORY_MB", "MiB that its processes, and its copy, may take", 2048
+    )
+    validation_processes: int = _setting("BROKER_VALIDATION_PROCESSES", "its processes at once", 256)
+    validation_path: str = _setting(
+        "BROKER_VALIDATION_PATH", "PATH of such commands; empty: `/usr/local/bin:/usr/bin:/bin`", ""
+    )
     slurm_mode: str = _setting("BROKER_SLURM_MODE", "how Slurm is reached: `command`", "command")
     slurm_script_path: str = _setting(
         "BROKER_SLURM_SCRIPT_PATH", "batch script of a worker; empty: the one in the package", ""
@@ -131,6 +144,26 @@ class Settings:
     slurm_poll_seconds: int = _setting("BROKER_SLURM_POLL_SECONDS", "seconds between two squeue calls", 2)
     slurm_start_seconds: int = _setting(
         "BROKER_SLURM_START_SECONDS", "a run that is pending longer fails with GPU_TIER_UNAVAILABLE", 1800
+    )
+    slurm_vram_p40_mb: int = _setting(
+        "BROKER_SLURM_VRAM_P40_MB", "MiB of a P40 that a model may take; 22,919 with ECC on", 22_900
+    )
+    slurm_vram_a100_mb: int = _setting(
+        "BROKER_SLURM_VRAM_A100_MB", "MiB of an A100 that a model may take; 40 GB cards: 40,000", 81_000
+    )
+    slurm_chain_mb: int = _setting(
+        "BROKER_SLURM_CHAIN_MB",
+        "MiB of inputs from which a run on a GPU is prepared by a job on the CPU tier; 0: never",
+        256,
+    )
+    slurm_services: tuple[str, ...] = _setting(
+        "BROKER_SLURM_SERVICES", "model profiles that a warm service may serve; empty: none", ()
+    )
+    slurm_service_idle_seconds: int = _setting(
+        "BROKER_SLURM_SERVICE_IDLE_SECONDS", "a warm service that nobody used for longer ends", 600
+    )
+    slurm_service_seconds: int = _setting(
+        "BROKER_SLURM_SERVICE_SECONDS", "time limit of a warm service's job", 14_400
     )
     slurm_qos_preemptible: str = _setting(
         "BROKER_SLURM_QOS_PREEMPTIBLE", "cluster's name for `preemptible`; empty: none is passed", ""
@@ -187,6 +220,7 @@ class Settings:
         """The engine's policy for a namespace. Its mode names what shapes a pack, for keys and packs."""
         rules = self.rules(namespace)
         mode = "evidence_only" if rules.allow_excerpts else "no_excerpts"
+        mode += "_validated" if self.validation_sandbox else ""
         return Policy(
             mode=mode if rules.allow_paths else f"{mode}_ids",
             allowed_roots=rules.roots,
@@ -196,6 +230,15 @@ class Settings:
             allow_paths=rules.allow_paths,
             cache_records=rules.cache_records,
             namespace=namespace,
+            sandbox=self.sandbox(),
+        )
+
+    def sandbox(self) -> Sandbox | None:
+        """Bounds of validation commands; None where the operator did not allow them."""
+        if not self.validation_sandbox:
+            return None
+        return Sandbox(
+            self.validation_seconds, self.validation_memory_mb, self.validation_processes, self.validation_path
         )
 
     def caps(self) -> Caps:

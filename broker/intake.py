@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.request import Classification, CompressRequest, TaskType
+from agentloop.request import Classification, CompressRequest, Mode, TaskType
 from broker.auth import Principal, Role
 from broker.backends.base import Backend
 from broker.config import Settings
 from broker.errors import BrokerCode, BrokerError
+from broker.fitness import refuse_misfit
 from broker.jobs.artifacts import EVIDENCE_PACK
 from broker.jobs.model import Job, new_id
 from broker.jobs.store import Store
@@ -53,14 +54,21 @@ class Intake:
         rules = self._settings.rules(caller.namespace)
         settings = self._settings
 
-        def look() -> tuple[Authorised, bool]:
+        def look() -> tuple[Authorised, bool, int]:
             """All that touches the file system, on one thread: it may be slow, and hang on NFS."""
             allowed = authorise(request, rules, artifacts, settings.home)
             verify_declared(allowed.request)
-            return allowed, self._sizes.broad(allowed.request)
+            broad = self._sizes.broad(allowed.request)
+            chains = backend.name == "slurm" and settings.slurm_chain_mb and not broad
+            size = sum(self._sizes.of(ref.uri).bytes for ref in allowed.request.input_refs) if chains else 0
+            return allowed, broad, size >> 20
 
-        allowed, broad = await asyncio.to_thread(look)
-        plan = make_plan(request, settings).to_json()
+        allowed, broad, size = await asyncio.to_thread(look)
+        chain = 0 < settings.slurm_chain_mb <= size and Tier.CPU in backend.tiers
+        planned = make_plan(request, settings, chain=chain, estimate={"input_mb": size} if size else None)
+        if backend.name == "slurm" and request.task_params.mode is Mode.AGENTIC:
+            await asyncio.to_thread(refuse_misfit, settings, planned.model_profile, planned.tier)
+        plan = planned.to_json()
         if broad:
             plan["root"] = True  # split when it starts: see broker.jobs.roots
         tier = Tier(plan["tier"])

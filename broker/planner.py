@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from agentloop.request import CompressRequest, Mode, TaskType
+from agentloop.request import CompressRequest, Mode, Strategy, TaskType
 from broker.config import Settings
 
 
@@ -51,10 +51,18 @@ STAGES: tuple[tuple[str, str, Tier], ...] = (
     ("compress", "rag_compress", Tier.P40),
     ("validate", "rag_validate_pack", Tier.CPU),
 )
+EMBED_STAGE = ("embed", "rag_embed", Tier.P40)
 PATCH_STAGE = ("patch", "rag_patch_generate", Tier.A100)
 
 A100_CONTEXT_TOKENS = 100_000  # above this a P40's 24 GB hold no practical KV cache beside a 20B model
 QOS_DEFAULT = "preemptible"
+AHEAD = frozenset({"discovery", "index"})
+"""Stages that a chain runs ahead of the GPU, in one job: moving the corpus costs more than a stage."""
+ONE_WORKER = "all stages run in one worker: moving the corpus costs more than the stages"
+CHAIN = (
+    "a chain: the inputs are large, so discovery and index are made on the CPU tier before a GPU is held; "
+    "the stages after them share one job, for they share what is in memory"
+)
 ELEVATED_QOS = frozenset({"normal", "high"})
 
 
@@ -69,6 +77,12 @@ class Plan:
     stages: tuple[tuple[str, str, Tier], ...]
     resources: Resources
     estimate: Mapping[str, int]
+    chain: bool = False  # discovery and index in a job of their own, on the CPU tier
+
+    @property
+    def own_stage(self) -> str:
+        """The stage that names the job of the tier."""
+        return "patch" if PATCH_STAGE in self.stages else "compress"
 
     def to_json(self) -> dict[str, Any]:
         """`execution_plan.json`, and the plan on the job."""
@@ -78,10 +92,16 @@ class Plan:
             "qos": self.qos,
             "reason": self.reason,
             "stages": [
-                {"stage": stage, "job_type": job_type, "default_tier": str(tier)}
+                {
+                    "stage": stage,
+                    "job_type": job_type,
+                    "default_tier": str(tier),
+                    "tier": str(Tier.CPU if self.chain and stage in AHEAD else self.tier),
+                    "job": "index" if self.chain and stage in AHEAD else self.own_stage,
+                }
                 for stage, job_type, tier in self.stages
             ],
-            "one_worker": "all stages run in one worker: moving the corpus costs more than the stages",
+            **({"chain": CHAIN} if self.chain else {"one_worker": ONE_WORKER}),
             "resources": {
                 "cpus": self.resources.cpus,
                 "memory_mb": self.resources.memory_mb,
@@ -114,10 +134,35 @@ def choose_tier(request: CompressRequest, settings: Settings) -> tuple[Tier, str
     return Tier.CPU, "no local model is called, so no GPU is asked for"
 
 
+def resources_of(tier: Tier, runtime_seconds: int) -> Resources:
+    """What a run on a tier asks for."""
+    cpus, memory, gpus, gpu_type = RESOURCES[tier]
+    return Resources(cpus, memory, gpus, gpu_type, runtime_seconds + OVERHEAD_SECONDS)
+
+
+def _stages(request: CompressRequest, settings: Settings) -> tuple[tuple[str, str, Tier], ...]:
+    stages = list(STAGES)
+    if settings.embeddings_profile and Strategy.EMBEDDINGS in (
+        request.task_params.retrieval_strategies or ()
+    ):
+        stages.insert(2, EMBED_STAGE)
+    if request.task_type is TaskType.PROPOSE_PATCH:
+        stages.append(PATCH_STAGE)
+    return tuple(stages)
+
+
 def make_plan(
-    request: CompressRequest, settings: Settings, *, tier: str = "", estimate: Mapping[str, int] | None = None
+    request: CompressRequest,
+    settings: Settings,
+    *,
+    tier: str = "",
+    estimate: Mapping[str, int] | None = None,
+    chain: bool = False,
 ) -> Plan:
     """The plan of one attempt; `tier` overrides the request's (a retry that escalates).
+
+    `chain`: the backend can run stages ahead on the CPU tier, and the inputs are worth it; a run that is
+    on that tier anyway has no chain.
 
     Raises:
         ValueError: the tier is not one of the three.
@@ -129,15 +174,13 @@ def make_plan(
         reason = "a retry escalates to this tier" if tier and tier != profile.tier else "the request names it"
     else:
         chosen, reason = choose_tier(request, settings)
-    stages = (*STAGES, PATCH_STAGE) if request.task_type is TaskType.PROPOSE_PATCH else STAGES
-    cpus, memory, gpus, gpu_type = RESOURCES[chosen]
-    seconds = request.constraints.max_runtime_seconds + OVERHEAD_SECONDS
     return Plan(
         tier=chosen,
         model_profile=profile.model_profile or _profile(settings, chosen),
         qos=profile.qos or QOS_DEFAULT,
         reason=reason,
-        stages=stages,
-        resources=Resources(cpus, memory, gpus, gpu_type, seconds),
+        stages=_stages(request, settings),
+        resources=resources_of(chosen, request.constraints.max_runtime_seconds),
         estimate=estimate or {},
+        chain=chain and chosen is not Tier.CPU,
     )

@@ -1,6 +1,6 @@
 """The child of `local_server`: serves one model until its parent goes away.
 
-Usage: python -m agentloop.loop.local_child, with one line of JSON on stdin: the settings of a model to
+Usage: python -P local_child.py, with one line of JSON on stdin: the settings of a model to
 serve with xllamacpp in this process (`runtimes.child_settings`), or `argv` and `env` of a server to start.
 It leads its process group, and ends all of it when stdin closes: the parent is gone then.
 """

@@ -82,13 +82,13 @@ class RecordingModel:
         Raises:
             ModelError: as the inner model; errors are written down too.
         """
-        asked = _asked(messages, tools)
+        asked = asked_of(messages, tools)
         try:
             reply = await self._inner.complete(messages, tools, timeout=timeout, final=final)
         except ModelError as error:
             self._write({**asked, "error": _error(error)})
             raise
-        self._write({**asked, "reply": _reply(reply)})
+        self._write({**asked, "reply": reply_to_json(reply)})
         return reply
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ class ReplayModel:
             )
         recorded = self._calls[self._at]
         self._at += 1
-        asked = _asked(messages, tools)
+        asked = asked_of(messages, tools)
         for number, digest in enumerate(asked["messages"]):
             known = recorded["messages"][number] if number < len(recorded["messages"]) else None
             if digest != known:
@@ -161,10 +161,11 @@ class ReplayModel:
                 retry_after=error["retry_after"],
                 overflow=error["overflow"],
             )
-        return _from_json(recorded["reply"])
+        return reply_from_json(recorded["reply"])
 
 
-def _asked(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
+def asked_of(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    """A digest of each message, and the names of the tools: what a reply belongs to."""
     digests = [
         hashlib.sha256(
             json.dumps(
@@ -176,7 +177,8 @@ def _asked(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, 
     return {"messages": digests, "tools": [t.name for t in tools]}
 
 
-def _reply(reply: Reply) -> dict[str, Any]:
+def reply_to_json(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON values."""
     return {
         "text": reply.text,
         "tool_calls": [[c.id, c.name, c.arguments] for c in reply.tool_calls],
@@ -187,7 +189,8 @@ def _reply(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _from_json(value: dict[str, Any]) -> Reply:
+def reply_from_json(value: dict[str, Any]) -> Reply:
+    """The reply that `reply_to_json` wrote."""
     calls = tuple(ToolCall(*call) for call in value["tool_calls"])
     return Reply(
         value["text"],

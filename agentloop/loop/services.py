@@ -206,6 +206,7 @@ def run(file: Path, host: str) -> int:
 def _keep(files: Files, order: Order, serving: Serving, profile: Profile) -> int:
     """Tell of the service while it is needed, healthy, and not replaced."""
     place = urlsplit(serving.endpoint)
+    ready = time.time()  # loading the model is no idleness
     while True:
         current = files.read_order()
         if current is None or current.token != order.token:
@@ -214,7 +215,7 @@ def _keep(files: Files, order: Order, serving: Serving, profile: Profile) -> int
         if served is None or profile.model not in served:
             return 1
         now = time.time()
-        if files.idle_for(now) > order.idle_seconds:
+        if min(files.idle_for(now), now - ready) > order.idle_seconds:
             return 0
         files.tell(serving, order.token, now)
         time.sleep(min(BEAT_SECONDS, max(0.2, order.idle_seconds / 4)))

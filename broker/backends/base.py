@@ -72,6 +72,7 @@ class Run:
     shard: int | None = None  # its number, from 0
     shard_count: int = 0  # shards of that root
     before: tuple[Step, ...] = ()  # what is done before this run's own stage, in order
+    service: str = ""  # the model profile that a warm service serves for it; empty: it serves its own
 
 
 @dataclass(frozen=True, slots=True)

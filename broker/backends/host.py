@@ -13,7 +13,7 @@ import resource
 from pathlib import Path
 
 from agentloop.clock import SystemClock
-from agentloop.jobspec import JobSpec, Kept
+from agentloop.jobspec import JobSpec, Kept, Manifest
 from agentloop.rundir import RunDir
 from agentloop.warm import Warm, build, current
 from agentloop.worker import Pulse, run_attempt
@@ -28,6 +28,7 @@ class Host:
         self._peer = Peer(descriptor, descriptor)
         self._clock = SystemClock()
         self._kept: Warm | None = None
+        self._manifest: Manifest | None = None
         self._workers: dict[int, str] = {}
         self._waiting: list[Order] = []
         self._alive = True
@@ -80,7 +81,7 @@ class Host:
             same = None if self._kept is None else current(self._kept, spec.request, spec.caps)
             if same is not None:
                 self._kept = same
-                return Kept(same, ("file_hash", "manifest", "chunks", "index"))
+                return Kept(same, ("file_hash", "manifest", "chunks", "index"), self._manifest)
             pulse.start(announce=False)
             warm = build(
                 spec.request,
@@ -97,9 +98,10 @@ class Host:
         finally:
             pulse.stop()  # its thread is joined: a fork sees this thread only
         self._kept = warm if warm.keepable(spec.policy) else None
+        self._manifest = Manifest.of(warm.corpus)
         gc.collect()
         gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
-        return Kept(warm, warm.layers)
+        return Kept(warm, warm.layers, self._manifest)
 
 
 def serve(descriptor: int, memory: int) -> int:

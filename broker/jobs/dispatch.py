@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentloop.clock import Clock
+from agentloop.request import TaskType
 from broker.backends.base import (
     Backend,
     BackendRejected,
@@ -186,7 +187,7 @@ class Dispatcher:
             job_id=job.job_id,
             namespace=job.namespace,
             task_type=job.task_type,
-            stage="compress",
+            stage="patch" if job.task_type == TaskType.PROPOSE_PATCH else "compress",
             token=job.token,
             label=str(job.attempt),
             run_dir=self._prepare.run_dir(job).path,
@@ -199,6 +200,8 @@ class Dispatcher:
             root_id=(job.root_id or "") if job.shard is not None else "",
             shard=job.shard,
             shard_count=int(job.plan.get("shard_count", 0)),
+            before=self._prepare.before(job),
+            service=self._prepare.service(job),
         )
 
     # --- roots -------------------------------------------------------------------------------------

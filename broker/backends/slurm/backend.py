@@ -22,6 +22,7 @@ from broker.backends.base import (
 )
 from broker.backends.slurm import parse, tools
 from broker.backends.slurm.arrays import MAX_ARRAY_SIZE, Array, Arrays, array_limit, job_name
+from broker.backends.slurm.services import Services, on_cpu
 from broker.backends.slurm.watch import Watcher
 from broker.config import Settings
 from broker.planner import Tier
@@ -43,6 +44,7 @@ class SlurmBackend:
         self._ids: dict[str, str] = {}  # by token
         self._feature = ""
         self._arrays = Arrays(settings.home_path / "slurm", MAX_ARRAY_SIZE, self._submit_array)
+        self._services = Services(settings, self._env, self._submit_service)
         self._watcher = Watcher(
             self._env,
             clock or SystemClock(),
@@ -102,6 +104,9 @@ class SlurmBackend:
             BackendRejected: Slurm refuses it for good. BackendUnavailable: it took nothing.
             SubmitUnknown: it may have taken it.
         """
+        if run.service:
+            await self._services.ensure(run)
+            run = on_cpu(run) if self._settings.slurm_partition_cpu else run
         if self._arrays.takes(run) and not run.before:
             backend_id = await self._arrays.submit(run)
         else:
@@ -127,6 +132,10 @@ class SlurmBackend:
         first = replace(array.runs[0], token=array.token, run_dir=array.file.parent)
         argv = [*self._argv(first, array.file.with_suffix(".log")), f"--array=0-{len(array.runs) - 1}{bound}"]
         return await self._sbatch(argv, [str(array.file), ARRAY_LABEL])
+
+    async def _submit_service(self, asked: Run, output: Path, arguments: list[str]) -> str:
+        argv = [*self._argv(asked, output), "--no-requeue"]  # a requeued one would wait for nobody
+        return await self._sbatch(argv, arguments)
 
     async def _sbatch(self, argv: list[str], arguments: list[str]) -> str:
         answer = await tools.call(

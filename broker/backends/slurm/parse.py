@@ -115,6 +115,18 @@ def account_rows(text: str) -> Iterator[Row]:
         yield Row(job_id, word, name, "", node, submitted, int(status), int(signal))
 
 
+def seconds_of(text: str) -> float:
+    """Seconds of Slurm's `[days-]hours:minutes:seconds`; 0 for what has another form."""
+    days, dash, rest = text.rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()):
+        return 0.0
+    seconds = 0
+    for part in parts:
+        seconds = seconds * 60 + int(part)
+    return float(seconds + 86_400 * int(days or 0))
+
+
 def update_of(row: Row, backend_id: str, restart: int) -> RunUpdate:
     """What a row says of a run. A state that is not known here is no information."""
     state = STATES.get(row.state, RunState.UNKNOWN)
