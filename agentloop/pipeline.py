@@ -10,7 +10,7 @@ from agentloop.budget import Ledger
 from agentloop.environment import Environment, Outcome, Run, no_progress
 from agentloop.errors import Stage
 from agentloop.index.lexical import LexicalIndex
-from agentloop.index.symbols import SymbolParser
+from agentloop.index.symbols import KeptParses, SymbolParser
 from agentloop.request import CompressRequest, Mode
 from agentloop.sources import discover
 from agentloop.tasks.narrowing import narrowed
@@ -28,7 +28,7 @@ async def run(request: CompressRequest, env: Environment) -> Outcome:
     ledger = Ledger(env.clock)
     deadline = env.clock.monotonic() + request.constraints.max_runtime_seconds
     job = Run(request, env, ledger, deadline)
-    parser = SymbolParser(env.caps, ledger)
+    parser = SymbolParser(env.caps, ledger, KeptParses(env.cache, env.policy.namespace))
     try:
         return await _stages(job, parser)
     finally:

@@ -19,6 +19,7 @@ from agentloop.chunking.outline import import_targets
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
 from agentloop.index.symbols.fallback import Lines, outline_symbols, with_outline
+from agentloop.index.symbols.kept import KeptParses
 from agentloop.index.symbols.process import Answer, ParseFailed, ParseProcess
 from agentloop.index.symbols.tags import TAGS
 from agentloop.types import FileKind, SourceFile, Span, Symbol
@@ -41,13 +42,16 @@ class _Parsed:
 class SymbolParser:
     """Definitions and calls of the files of one request. Safe to use from several threads."""
 
-    def __init__(self, caps: Caps, ledger: Ledger) -> None:
+    def __init__(self, caps: Caps, ledger: Ledger, kept: KeptParses | None = None) -> None:
         """Cheap: no process starts before the first file is parsed.
 
         Args:
             caps: `parse_seconds` bounds each file.
-            ledger: gets `CHUNKING_DEGRADED` warnings, and the counters `parsed` and `parse_degraded`.
+            ledger: gets `CHUNKING_DEGRADED` warnings, and the counters `parsed`, `parse_reused` and
+                `parse_degraded`.
+            kept: outputs of earlier requests.
         """
+        self._kept = kept
         self._seconds = caps.parse_seconds
         self._ledger = ledger
         self._cache: dict[tuple[str, str], _Parsed] = {}
@@ -115,12 +119,11 @@ class SymbolParser:
         if language not in TAGS:
             return _Parsed(outline_symbols(data, language), None)
         try:
-            answer = self._ask(data, language)
+            answer = self._answer(file, data, language)
         except ParseFailed as failure:
             self._ledger.add(Stage.CHUNKING, parse_degraded=1)
             self._ledger.warn(WarningCode.CHUNKING_DEGRADED, _degraded(file, failure), Stage.CHUNKING)
             return _Parsed(outline_symbols(data, language), None)
-        self._ledger.add(Stage.CHUNKING, parsed=1)
         lines = Lines(data)
         symbols = []
         for name, kind, parent, start, end, signature, doc in answer.rows:
@@ -129,6 +132,18 @@ class SymbolParser:
         if answer.errors:
             symbols = with_outline(symbols, outline_symbols(data, language))
         return _Parsed(tuple(symbols), answer.calls, answer.errors)
+
+    def _answer(self, file: SourceFile, data: bytes, language: str) -> Answer:
+        """What the parser says of a file, now or in an earlier request."""
+        kept = self._kept
+        if kept is not None and (found := kept.get(file.content_hash, language)) is not None:
+            self._ledger.add(Stage.CHUNKING, parse_reused=1)
+            return found
+        answer = self._ask(data, language)
+        self._ledger.add(Stage.CHUNKING, parsed=1)
+        if kept is not None:
+            kept.put(file.content_hash, language, answer)
+        return answer
 
     def _ask(self, data: bytes, language: str) -> Answer:
         """The worker's answer. A worker that died takes no other file with it."""
