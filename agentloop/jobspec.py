@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agentloop import packcache
 from agentloop.cache import Cache, FileCache, NoCache
 from agentloop.clock import Clock
-from agentloop.config import Caps, InputPart, Policy
+from agentloop.config import Caps, InputPart, Policy, Sandbox
 from agentloop.entities import entities
 from agentloop.errors import AgentloopError, Stage
 from agentloop.request import Classification, CompressRequest, parse_request
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 Execution = tuple[dict[str, Any], dict[str, bytes], dict[str, Any]]
 """The released pack, the local artifacts by file name, and the run's metadata."""
+
+REPLIES = "replies.jsonl"
+"""The model's replies among the checkpoints of an attempt."""
 
 Progress = Callable[[Stage, float], None]
 
@@ -67,10 +72,12 @@ def policy_to_json(policy: Policy) -> dict[str, Any]:
 def policy_from_json(value: dict[str, Any]) -> Policy:
     """The policy that `policy_to_json` wrote."""
     roots = value["allowed_roots"]
+    sandbox = value.get("sandbox")
     return Policy(
         **{
             **value,
             "allowed_roots": None if roots is None else tuple(roots),
+            "sandbox": None if sandbox is None else Sandbox(**sandbox),
             "default_classification": Classification(value["default_classification"]),
             "classification_rules": tuple(
                 (glob, Classification(level)) for glob, level in value["classification_rules"]
@@ -100,6 +107,8 @@ class JobSpec:
     model_profiles_file: str = ""  # looked up first
     embeddings_profile: str = ""  # empty: no strategy `embeddings`
     rerank_profile: str = ""  # empty: the rules alone rank
+    checkpoint_dir: str = ""  # where finished stages are kept for a restart; empty: nowhere
+    service: bool = False  # the model is that of a warm service
 
     def to_json(self) -> dict[str, Any]:
         """`job_spec.json`."""
@@ -116,6 +125,8 @@ class JobSpec:
             "model_profiles_file": self.model_profiles_file,
             "embeddings_profile": self.embeddings_profile,
             "rerank_profile": self.rerank_profile,
+            "checkpoint_dir": self.checkpoint_dir,
+            "service": self.service,
         }
 
     @classmethod
@@ -146,6 +157,8 @@ class JobSpec:
                 model_profiles_file=value["model_profiles_file"],
                 embeddings_profile=value.get("embeddings_profile", ""),
                 rerank_profile=value.get("rerank_profile", ""),
+                checkpoint_dir=value.get("checkpoint_dir", ""),
+                service=value.get("service", False),
             )
         except (KeyError, TypeError, ValueError, AgentloopError) as exc:
             raise RunDirError(f"job_spec.json or input_manifest.json is malformed: {exc}") from exc
@@ -218,9 +231,24 @@ class JobSpec:
     def _warm(self, clock: Clock, progress: Progress) -> Warm | None:
         """The stages before the question, made here; None where narrowing makes the whole of them a waste."""
         params = self.request.task_params
-        if params.paths or params.languages or not self.cache_dir:
+        if params.paths or params.languages:
+            return None
+        if self.checkpoint_dir:
+            return self.prepare(clock, progress)
+        if not self.cache_dir:
             return None
         return build(self.request, self.caps, self.policy, clock, progress=progress)
+
+    def prepare(self, clock: Clock, progress: Progress, *, always: bool = False) -> Warm:
+        """The stages before the question, from this attempt's checkpoint or kept in it.
+
+        Raises:
+            AgentloopError: as discovery and indexing.
+        """
+        from agentloop.checkpoint import prepared
+
+        folder = Path(self.checkpoint_dir)
+        return prepared(folder, self.request, self.caps, self.policy, clock, progress=progress, always=always)
 
     def _key(self, warm: Warm, models: str) -> str:
         """The key of this job's pack, told to the cache with the state of its inputs; empty: not cached."""
@@ -250,13 +278,23 @@ class JobSpec:
         from agentloop.loop.brains import open_model
 
         with open_model(self.model_profile, self._places()) as model:
-            yield model
+            if model is None or not self.checkpoint_dir:
+                yield model
+                return
+            from agentloop.loop.resume import ResumingModel
+
+            yield ResumingModel(model, Path(self.checkpoint_dir) / REPLIES)
 
     def _places(self) -> ModelPlaces:
         """Where profiles lie. A worker's environment is scrubbed: keys come from their `api_key_file`."""
         from agentloop.loop.brains import ModelPlaces
 
-        return ModelPlaces.under(Path(self.home), self.model_profiles_file)
+        places = ModelPlaces.under(Path(self.home), self.model_profiles_file)
+        if self.service:
+            return replace(places, services=places.home.parent / "services")
+        from agentloop.loop.sharing import folder_of
+
+        return replace(places, shared=folder_of(tempfile.gettempdir(), os.environ))
 
     def _embedder(self) -> Embedder | None:
         if not self.embeddings_profile:
