@@ -23,6 +23,7 @@ _UNIT_END = re.compile(
     r"(?<=;)(?=\s)|(?<=[.!?])(?=\s)(?!\s+[a-z])|\n\s*\n"
     r"|\n(?=\s*(?:[-*•]|\d+[.)])\s)"  # list items
     r"|\n(?=\s*(?:\[?\d{2,4}[-:/]\d|[A-Z]{4,}\b))"  # lines of a log
+    r"|\n(?=\s*(?:\[[^\]\n]{1,40}\] |\w{3} +\d+ \d\d:\d|[\d.]{7,15} ))"
     r"|\n(?=\s*(?:async|class|def|fn|func|import|from|impl|pub|return|static|public|private|///?|#)(?:\s|\())"
 )
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")

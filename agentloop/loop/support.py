@@ -8,18 +8,22 @@ been exchanged, quantifiers must not have been sharpened, and what acts on what 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agentloop.loop.opposites import OPPOSITE
+from agentloop.loop.order import exchanged, is_reversed
 from agentloop.loop.statements import Token, Window, negations, parts, stem, tokens, windows
 
 MIN_COVERAGE = 0.85  # share of content words in the window
 SHORT_CLAIM = 6  # with so few content words none may be missing
 MAX_SOURCE_CHARS = 8_000  # of a passage; what only stands further on is not seen, so not supported
 PRONOUN_REACH = 6  # tokens from the start of a statement in which a pronoun is its subject or object
-REORDERED = 0.4  # share of word pairs in the other order that says another thing
+MIN_CLAUSE = 3  # content words of a clause that is compared by itself
 
+_EXCHANGED = "what acts on what is exchanged"
 _SHARP = (
     frozenset("all every each always any whole entire".split()),  # noqa: SIM905
     frozenset("only solely exclusively just alone".split()),  # noqa: SIM905
@@ -32,19 +36,13 @@ _SHARP = (
 _SHARP_WORDS = {
     word: group for group in _SHARP for word in group if word not in {"has", "have", "any", "just"}
 }
-_PIVOTS = frozenset(
-    "before after than from to into over under onto instead because until unless when if while with".split()  # noqa: SIM905
+_TOLD = frozenset(
+    "came gave give gives get gets got happened logged occurred printed".split()  # noqa: SIM905
 )
-_SUBORDINATORS = frozenset(
-    "when if after before because since while unless although once where for during as so".split()  # noqa: SIM905
+"""Verbs with which people retell a log; its lines have none."""
+_LOG_LINE = re.compile(
+    r"^(?:\[|\w{3} +\d+ \d\d:|\d{2,4}[-:/]\d|[\d.]{7,} |\w*(?:Error|Exception)\b|[A-Z]{4,}\b)", re.MULTILINE
 )
-_REPORTING = frozenset({"return", "use", "say", "state", "mean", "show", "default"})
-_BE = frozenset({"is", "are", "was", "were", "be", "been", "being"})
-_PARTICIPLES = ("ed", "en", "wn", "ne", "ught", "lt", "pt", "old", "ung", "ent", "ut")
-_LINKS = _BE | frozenset(
-    "of to from in into on with for than before after over under against by as at".split()  # noqa: SIM905
-)
-_DETERMINERS = frozenset({"a", "an", "the", "this", "that", "these", "those", "and", "or", "only"})
 _PRONOUNS = frozenset("it they he she this that these those its their his her which who both".split())  # noqa: SIM905
 
 
@@ -72,16 +70,29 @@ def check(claim: str, sources: Sequence[Source]) -> Verdict:
     A claim that one window does not support as a whole may be supported clause by clause.
     """
     whole = _check_part(claim, sources)
-    if whole.supported:
-        return whole
     clauses = _clauses(claim)
     if len(clauses) < 2:
         return whole
+    if whole.supported:
+        turned = any(_turned_round(clause, whole, sources) for clause in clauses)
+        return Verdict(False, _EXCHANGED) if turned else whole
     verdicts = [_check_part(clause, sources) for clause in clauses]
     if not all(v.supported for v in verdicts):
         return whole
     places = dict.fromkeys(place for verdict in verdicts for place in verdict.places)
     return Verdict(True, places=tuple(places))
+
+
+def _turned_round(clause: str, whole: Verdict, sources: Sequence[Source]) -> bool:
+    """Whether the statement that says most of a clause says it the other way round."""
+    said = tokens(clause)
+    content = [t for t in said if t.content]
+    if len(content) < MIN_CLAUSE:
+        return False
+    n, start, end = whole.places[0]
+    units = [w for w in windows(sources[n].text[start:end]) if w.units == 1]
+    main, _ = _core(content, units, sources[n].label)
+    return exchanged(said, main.tokens) or is_reversed(said, main.tokens)
 
 
 def _clauses(claim: str) -> list[str]:
@@ -95,6 +106,9 @@ def _clauses(claim: str) -> list[str]:
 def _check_part(claim: str, sources: Sequence[Source]) -> Verdict:
     said = tokens(claim)
     content = [t for t in said if t.content]
+    if any(_LOG_LINE.search(source.text) for source in sources):
+        held = {stem for source in sources for stem in _stems(tokens(source.text))}
+        content = [t for t in content if t.text.casefold() not in _TOLD or t.stem in held]
     if len({t.stem for t in content}) < 2:
         return Verdict(False, "it says too little to be checked")
     missing = _missing_exact(content, sources)
@@ -185,9 +199,9 @@ def _by_parts(token: Token, held: set[str]) -> bool:
 def _objection(said: Sequence[Token], content: Sequence[Token], window: Window, source: Source) -> str:
     """Why a window that holds the words still does not support the claim; empty when it does."""
     held = {t.stem for t in (*window.tokens, *tokens(source.label)) if t.kind == "number"}
-    for token in said:
-        if token.kind == "number" and token.stem not in held:
-            return "a number stands elsewhere in the passage"
+    strange = any(token.kind == "number" and token.stem not in held for token in said)
+    if strange or _miscounted(said, window.tokens):
+        return "a number stands elsewhere in the passage"
     units = [w for w in windows(source.text[window.start : window.end]) if w.units == 1]
     main, core = _core(content, units, source.label)
     if _polarity_differs(said, core):
@@ -196,11 +210,26 @@ def _objection(said: Sequence[Token], content: Sequence[Token], window: Window, 
     unnamed = [t for t in said if t.stem not in named]
     if _turned(unnamed, core) or _sharper(said, core) or _replaced(said, core, source.label):
         return "it says one word where the passage says another"
-    if _exchanged(said, main.tokens) or _reversed(said, main.tokens):
-        return "what acts on what is exchanged"
+    if exchanged(said, main.tokens) or is_reversed(said, main.tokens):
+        return _EXCHANGED
     if _subject_differs(content, main, source.label):
         return "the passage says it of something else"
     return ""
+
+
+def _miscounted(said: Sequence[Token], stated: Sequence[Token]) -> bool:
+    """Whether the passage counts with other numbers what the claim counts: `2 failed` of `1 failed`."""
+    there = _counts(stated)
+    return any(noun in there and not numbers & there[noun] for noun, numbers in _counts(said).items())
+
+
+def _counts(line: Sequence[Token]) -> dict[str, set[str]]:
+    """The numbers right before each word in lower case."""
+    found: dict[str, set[str]] = {}
+    for one, other in pairwise(line):
+        if one.kind == "number" and other.kind == "word" and other.content and other.text.islower():
+            found.setdefault(other.stem, set()).add(one.stem)
+    return found
 
 
 def _core(content: Sequence[Token], units: Sequence[Window], label: str) -> tuple[Window, list[Token]]:
@@ -265,40 +294,6 @@ def _replaced(said: Sequence[Token], stated: Sequence[Token], label: str) -> boo
     return False
 
 
-def _exchanged(said: Sequence[Token], stated: Sequence[Token]) -> bool:
-    """Whether `x of y` of the claim stands only as `y of x`, for any preposition or form of `be`."""
-    there = _relations(stated)
-    for left, link, right in _relations(said):
-        same = [r for r in there if r[1] == link]
-        straight = any(left & a and right & b for a, _, b in same)
-        if not straight and any(left & b and right & a for a, _, b in same):
-            return True
-    return False
-
-
-def _relations(line: Sequence[Token]) -> list[tuple[set[str], str, set[str]]]:
-    """The runs of content words on both sides of each preposition and each form of `be`."""
-    found: list[tuple[set[str], str, set[str]]] = []
-    for at, token in enumerate(line):
-        word = token.text.casefold()
-        if word in _LINKS:
-            left, right = _run(line[:at][::-1]), _run(line[at + 1 :])
-            if left and right:
-                found.append((left, "be" if word in _BE else word, right))
-    return found
-
-
-def _run(line: Sequence[Token]) -> set[str]:
-    """The content words next to a place, up to the first other word; determiners may come before them."""
-    found: set[str] = set()
-    for token in line:
-        if token.content:
-            found.add(token.stem)
-        elif found or token.text.casefold() not in _DETERMINERS:
-            break
-    return found
-
-
 def _turned(said: Sequence[Token], stated: Sequence[Token]) -> bool:
     """Whether a word of the claim is missing in the window, while it holds its opposite.
 
@@ -324,48 +319,6 @@ def _sharper(said: Sequence[Token], stated: Sequence[Token]) -> bool:
     held = {t.text.casefold() for t in stated}
     groups = (_SHARP_WORDS.get(token.text.casefold()) for token in said)
     return any(group and not group & held for group in groups)
-
-
-def _reversed(said: Sequence[Token], stated: Sequence[Token]) -> bool:
-    """Whether some `a … w … b` of the claim stands only as `b … w … a` in the window, or most is turned.
-
-    A passive on one side only turns the expectation around; a subordinate clause may move as a whole.
-    """
-    if _passive(said) != _passive(stated):
-        return False
-    claim = [t.stem for t in said if t.content or t.text.casefold() in _PIVOTS]
-    places: dict[str, list[int]] = {}
-    for at, token in enumerate(stated):
-        places.setdefault(token.stem, []).append(at)
-    line = [key for key in dict.fromkeys(claim) if key in places and key not in _REPORTING]
-    for middle in range(1, len(line) - 1):
-        for first in line[:middle]:
-            for last in line[middle + 1 :]:
-                straight = _ordered(places[first], places[line[middle]], places[last])
-                crossed = _ordered(places[last], places[line[middle]], places[first])
-                if crossed and not straight:
-                    return True
-    pairs = [(a, b) for n, a in enumerate(line) for b in line[n + 1 :]]
-    turned = sum(1 for a, b in pairs if min(places[a]) > max(places[b]))
-    moved = any(t.text.casefold() in _SUBORDINATORS for t in (*said, *stated))
-    return not moved and turned > REORDERED * len(pairs)
-
-
-def _passive(line: Sequence[Token]) -> bool:
-    """Whether a line holds a passive: a form of `be` and a participle, or a participle and `by`."""
-    texts = [t.text.casefold() for t in line]
-    for at, text in enumerate(texts):
-        if text == "by" and at and texts[at - 1].endswith(_PARTICIPLES):
-            return True
-        if text in _BE and any(next_.endswith("ed") for next_ in texts[at + 1 : at + 4]):
-            return True
-    return False
-
-
-def _ordered(first: Sequence[int], middle: Sequence[int], last: Sequence[int]) -> bool:
-    """Whether some occurrences stand in this order."""
-    start, end = min(first), max(last)
-    return any(start < at < end for at in middle)
 
 
 def _subject_differs(content: Sequence[Token], unit: Window, label: str) -> bool:

@@ -14,7 +14,7 @@ WRITTEN = Path(__file__).parent / "written.jsonl"
 
 
 def written() -> list[Example]:
-    """The claims that people wrote over 36 short passages; those of another passage are `wrong span`."""
+    """The claims that people wrote over short passages; those of another passage are `wrong span`."""
     rows = [json.loads(line) for line in WRITTEN.read_text("utf-8").splitlines()]
     by_id = {row["id"]: row for row in rows}
     made: list[Example] = []

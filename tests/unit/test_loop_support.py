@@ -74,6 +74,38 @@ def test_what_it_does_not_say_is_rejected(claim: str) -> None:
     assert not supported(claim)
 
 
+@pytest.mark.req("E6")
+@pytest.mark.parametrize(
+    ("text", "true", "false"),
+    [
+        ("The arguments are the same as for call.", "The arguments are the same as for call.",
+         "The same are the arguments as for call."),
+        ("The extension is not guaranteed to exist.", "The extension is not guaranteed to exist.",
+         "Not guaranteed is the extension to exist."),
+        ("[pid 8] switched reads from db-primary to db-replica\n[pid 8] done",
+         "Reads switched from db-primary to db-replica.", "Reads switched from db-replica to db-primary."),
+        ("Pociąg z Krakowa do Gdańska odjeżdża rano.", "Pociąg z Krakowa do Gdańska odjeżdża rano.",
+         "Pociąg z Gdańska do Krakowa odjeżdża rano."),
+        ("FAILED test_a - assert 3 == 2\n1 failed, 4 passed in 2 s", "1 failed, 4 passed.",
+         "2 failed, 4 passed."),
+        ("The list holds the message; each exception that is raised holds a list of lines.",
+         "The list holds the message; each exception that is raised holds a list of lines.",
+         "The message holds the list; each exception that is raised holds a list of lines."),
+    ],
+)  # fmt: skip
+def test_an_exchange_is_seen_in_clauses_logs_and_polish(text: str, true: str, false: str) -> None:
+    assert supported(true, text)
+    assert not supported(false, text)
+
+
+@pytest.mark.req("E6")
+def test_swapped_claims_of_real_docstrings_are_rejected() -> None:
+    made = [e for e in examples(["codecs", "enum", "subprocess", "os"]) if e.kind == "swapped"]
+    right, total = judge(made)["false"]
+    assert total >= 20
+    assert right / total >= 0.95
+
+
 def test_a_label_may_name_but_states_nothing() -> None:
     text = "Returns the sum of all rows."
     assert supported("`add_up` in src/sums.py returns the sum of all rows.", text, "src/sums.py add_up")
