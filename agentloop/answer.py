@@ -81,6 +81,7 @@ async def _patch(job: Run, evidence: TaskEvidence, corpus: Corpus, parser: Symbo
     """A patch by the model that the request has, checked; without one a located plan."""
     from agentloop.tasks.patch.evidence import patch_evidence
     from agentloop.tasks.patch.propose import propose
+    from agentloop.tasks.patch.validation import validate
 
     request, env = job.request, job.env
     proposed = None
@@ -89,7 +90,13 @@ async def _patch(job: Run, evidence: TaskEvidence, corpus: Corpus, parser: Symbo
             proposed = await propose(
                 request, evidence.drafts, corpus, parser, env.model, env.clock, job.deadline
             )
-    return patch_evidence(evidence, proposed, corpus, request, env.policy, job.ledger)
+    patch = proposed.patch if proposed else None
+    validation = await job.stage(
+        Stage.VALIDATION,
+        0.88,
+        lambda: validate(patch, corpus, request, env.policy, env.caps, env.clock, job.deadline, job.ledger),
+    )
+    return patch_evidence(evidence, proposed, corpus, request, env.policy, job.ledger, validation)
 
 
 async def _explore(job: Run, session: RetrievalSession, corpus: Corpus) -> LoopResult:

@@ -63,6 +63,19 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Bounds of one validation command, which runs on a throw-away copy without a network.
+
+    `memory_mb` holds for the command's processes together, and for the copy and what it writes.
+    """
+
+    seconds: int = 120
+    memory_mb: int = 2048
+    processes: int = 256
+    path: str = ""  # PATH of the commands; empty: the system's own folders
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What may be read and what may leave. `mode` is named in packs and cache keys."""
 
@@ -75,3 +88,4 @@ class Policy:
     allow_paths: bool = True  # False: refs carry ids and hashes only
     cache_records: bool = False
     namespace: str = "local"
+    sandbox: Sandbox | None = None  # None: validation commands are listed, never run

@@ -152,6 +152,23 @@ class PatchDetails(Out):
     risks: tuple[Text, ...] = ()
 
 
+class Validated(Out):
+    """A validation command that was run: how it ended, its seconds, and its output by hash and artifact.
+
+    `stopped` is `time`, `memory` or `processes` where it passed a bound.
+    """
+
+    command: Text
+    exit_status: int | None = None
+    stopped: str = ""
+    seconds: float
+    output_hash: str
+    output_bytes: Count = 0
+    truncated: bool = False
+    artifact: str
+    patched: bool
+
+
 class ProposalDetails(DebugDetails):
     """Of `patch_proposal_pack_v1`: the plan, the patch if there is one, and what the causes are."""
 
@@ -159,6 +176,7 @@ class ProposalDetails(DebugDetails):
     patch: PatchDetails | None = None
     validation_steps: tuple[Text, ...] = ()
     validation_commands: tuple[Text, ...] = ()
+    validation: tuple[Validated, ...] = ()
 
 
 class NoDetails(Out):

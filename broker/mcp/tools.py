@@ -158,7 +158,7 @@ TOLD: Mapping[str, str] = {
     "execution_profile": "backend, tier, qos, priority, model_profile",
     "final_evidence_pack_budget": "tokens of the pack",
     "remote_model_context_budget": "tokens of the whole answer",
-    "validation_commands": "told to you, never run",
+    "validation_commands": "told to you; run only in the operator's sandbox",
 }
 CONSTRAINTS = (
     "final_evidence_pack_budget",

@@ -15,6 +15,7 @@ from agentloop.request import CompressRequest, Confidentiality
 from agentloop.tasks.model import TaskEvidence
 from agentloop.tasks.patch.edits import allowed
 from agentloop.tasks.patch.propose import Proposed
+from agentloop.tasks.patch.validation import Validation
 from agentloop.types import Corpus, Draft, FileKind
 
 PLAN_STEPS = 4
@@ -36,12 +37,14 @@ def patch_evidence(
     request: CompressRequest,
     policy: Policy,
     ledger: Ledger,
+    validation: Validation,
 ) -> TaskEvidence:
     """`evidence` with a plan and, where one was made, a patch.
 
     Args:
         evidence: what explains the problem, best first.
         proposed: the outcome of the model's tries; None where no model is configured.
+        validation: what the caller's commands said of it.
     """
     steps = _plan(evidence.drafts, corpus, request.task_params.allowed_paths)
     patch = proposed.patch if proposed else None
@@ -61,9 +64,11 @@ def patch_evidence(
         ]
         base = evidence.details(evidence_id) if evidence.details else {}
         commands = list(request.task_params.validation_commands)
-        return {**base, "plan": plan, **_told(proposed, show=show), "validation_commands": commands}
+        told = {**base, "plan": plan, **_told(proposed, show=show), "validation_commands": commands}
+        return {**told, "validation": validation.details()} if validation.ran else told
 
     artifacts = {DIFF_FILE: patch.diff.encode("utf-8")} if patch else {}
+    artifacts |= validation.artifacts
     return replace(evidence, details=details, artifacts=artifacts)
 
 
