@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 PRIVATE_DIR = 0o700
+STAGES = "stages"  # the folder of chunks and indexes: see agentloop/checkpoint.py
 DEFAULT_MAX_BYTES = 2 << 30
 EVICT_TO = 0.8  # evict down to this share of the bound, so that a full store doesn't evict at each write
 
@@ -309,6 +311,9 @@ class FileCache:
         for layer, path in self._entries():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 found.setdefault(layer, []).append(int(json.loads(path.read_bytes())["size"]))
+        for place in (self._root / STAGES).glob("*/*"):  # chunks and index of one corpus
+            files = [path for path in place.rglob("*") if path.is_file()]
+            found.setdefault(STAGES, []).append(sum(path.stat().st_size for path in files))
         return {layer: CacheStats(len(sizes), sum(sizes)) for layer, sizes in found.items()}
 
     def clear(self, keep: Callable[[str], bool] = lambda key: False) -> int:
@@ -321,6 +326,7 @@ class FileCache:
             with contextlib.suppress(OSError):
                 path.unlink()
                 gone += 1
+        shutil.rmtree(self._root / STAGES, ignore_errors=True)
         self._sweep()
         return gone
 

@@ -19,17 +19,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from agentloop import __version__
+from agentloop import cache
 from agentloop.budget import Ledger
+from agentloop.cache import chunks_key, index_key, text_hash, value_hash
 from agentloop.chunking import chunk_corpus
 from agentloop.clock import Clock
 from agentloop.config import Caps, Policy
-from agentloop.errors import Stage, WarningCode
+from agentloop.errors import AgentloopError, Stage, WarningCode
 from agentloop.index.build import IndexBuild, StoredBuild, build_errors, index_in
 from agentloop.index.lexical import LexicalIndex
-from agentloop.packcache import corpus_id
+from agentloop.packcache import code_version, corpus_id
 from agentloop.request import CompressRequest
-from agentloop.rundir import RunDirError, publish, read_json, to_bytes
+from agentloop.rundir import RunDirError, publish, read_bytes, to_bytes
 from agentloop.sources import discover
 from agentloop.types import Chunk, ChunkType, Corpus, FileKind
 from agentloop.warm import Progress, Warm, primary, skipped, snapshot_of
@@ -66,9 +67,11 @@ def prepared(
     )
     corpus = discover(undeclared, caps, policy, ledger)
     progress(Stage.CHUNKING, 0.2)
-    place = folder / _key(corpus, caps)
+    place = folder / _key(corpus, caps, policy.namespace)
     found = _load(place, ledger)
-    if found is None:
+    kept = None if found is None else _stored(place)
+    if found is None or kept is None:
+        _drop(place)  # of a broken disk, or of a release that kept it otherwise
         chunks = primary(corpus, chunk_corpus(corpus, ledger, caps))
         progress(Stage.INDEXING, 0.3)
         size = sum(file.size for file in corpus.files)
@@ -77,9 +80,7 @@ def prepared(
     else:
         chunks = found
         progress(Stage.INDEXING, 0.3)
-        with build_errors():
-            stored = StoredBuild(index_in(place / "index", fresh=False))
-        index = LexicalIndex(corpus, chunks, begun=stored)
+        index = LexicalIndex(corpus, chunks, begun=kept)
     return Warm(
         corpus=corpus,
         chunks=chunks,
@@ -87,7 +88,7 @@ def prepared(
         warnings=tuple(ledger.warnings),
         counters=ledger.counters,
         snapshot=None if snapshot is None else snapshot.without(skipped(corpus)),
-        layers=("chunks", "index") if found is not None else (),
+        layers=("chunks", "index") if kept is not None else (),
     )
 
 
@@ -96,10 +97,65 @@ def forget(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _key(corpus: Corpus, caps: Caps) -> str:
-    """Names what chunks and index depend on."""
-    parts = [__version__, corpus_id(corpus), asdict(caps), [[f.input_id, f.path] for f in corpus.files]]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
+def in_cache(root: Path, namespace: str) -> Path:
+    """The folder of a namespace's stages in a private cache."""
+    return root / cache.STAGES / text_hash(namespace)[:16]
+
+
+def trim(folder: Path, most: int) -> None:
+    """Delete the stages that were used longest ago until those in `folder` have at most `most` bytes."""
+    try:
+        places = [(place.stat().st_mtime, place) for place in folder.iterdir() if place.name[0] != "."]
+    except OSError:
+        return
+    left = most
+    for _, place in sorted(places, reverse=True):
+        left -= size_of(place)
+        if left < 0:
+            _drop(place)
+
+
+def _drop(place: Path) -> None:
+    """Delete kept stages, at once: they are never seen in part."""
+    gone = place.with_name(f".{place.name}.gone.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        os.rename(place, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files below a folder; 0 for one that is gone."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_size
+    return total
+
+
+def _key(corpus: Corpus, caps: Caps, namespace: str) -> str:
+    """Names what chunks and index depend on: a hash of the specification's keys of both layers."""
+    whole, version = corpus_id(corpus), code_version()
+    rules = value_hash([asdict(caps), [[f.input_id, f.path] for f in corpus.files]])
+    chunks = chunks_key(namespace, whole, version, rules)
+    return text_hash(index_key(namespace, whole, "bm25", version, text_hash(chunks)))
+
+
+def _sums(place: Path) -> dict[str, str]:
+    """The hashes of the index's files."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((place / "index").iterdir())
+        if not path.name.endswith(".lock")
+    }
+
+
+def _stored(place: Path) -> StoredBuild | None:
+    """The index of a checkpoint; None where it can't be opened."""
+    try:
+        with build_errors():
+            return StoredBuild(index_in(place / "index", fresh=False))
+    except (AgentloopError, OSError):
+        return None
 
 
 def _may_keep(corpus: Corpus, policy: Policy) -> bool:
@@ -125,8 +181,10 @@ def _kept(place: Path, corpus: Corpus, chunks: Sequence[Chunk], ledger: Ledger) 
             "chunks": [astuple(chunk) for chunk in chunks],
             "warnings": [[str(code), message, str(stage)] for code, message, stage in ledger.warnings],
             "counters": ledger.counters,
+            "index": _sums(partial),
         }
-        publish(partial / STAGES, to_bytes(facts))
+        data = to_bytes(facts)
+        publish(partial / STAGES, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
         os.rename(partial, place)
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)
@@ -140,7 +198,13 @@ def _kept(place: Path, corpus: Corpus, chunks: Sequence[Chunk], ledger: Ledger) 
 def _load(place: Path, ledger: Ledger) -> list[Chunk] | None:
     """The chunks of a checkpoint, what making them told put into the ledger; None where there is none."""
     try:
-        facts: dict[str, Any] = read_json(place / STAGES)
+        digest, _, data = read_bytes(place / STAGES).partition(b"\n")
+        if hashlib.sha256(data).hexdigest().encode() != digest:
+            return None
+        facts: dict[str, Any] = json.loads(data)
+        if facts["index"] != _sums(place):
+            return None
+        os.utime(place)  # its last use
         chunks = [_chunk(values) for values in facts["chunks"]]
         told = [(WarningCode(c), str(m), Stage(s)) for c, m, s in facts["warnings"]]
         counters = {Stage(stage): found for stage, found in facts["counters"].items()}

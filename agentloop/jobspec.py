@@ -20,7 +20,7 @@ from agentloop.errors import AgentloopError, Stage
 from agentloop.request import Classification, CompressRequest, parse_request
 from agentloop.rundir import RunDir, RunDirError, read_json, to_bytes
 from agentloop.types import Corpus
-from agentloop.warm import Warm, build
+from agentloop.warm import Warm
 
 if TYPE_CHECKING:
     from agentloop.loop import ChatModel
@@ -220,11 +220,12 @@ class JobSpec:
         }
         if key:
             packcache.keep(self.cache(), key, outcome.released, artifacts, outcome.corpus, self.policy)
-        status = ("partial" if kept.layers else "miss") if self.cache_dir else "bypass"
+        layers = kept.layers if warm is None or kept.warm is not None else warm.layers
+        status = ("partial" if layers else "miss") if self.cache_dir else "bypass"
         metadata = {
             "stages": {stage: round(spent, 3) for stage, spent in outcome.ledger.seconds.items()},
             "counters": outcome.ledger.counters,
-            "cache": {"status": status, "layers": list(kept.layers) if self.cache_dir else []},
+            "cache": {"status": status, "layers": list(layers) if self.cache_dir else []},
         }
         return outcome.released, artifacts, metadata
 
@@ -237,7 +238,12 @@ class JobSpec:
             return self.prepare(clock, progress)
         if not self.cache_dir:
             return None
-        return build(self.request, self.caps, self.policy, clock, progress=progress)
+        from agentloop.checkpoint import in_cache, prepared, trim
+
+        folder = in_cache(Path(self.cache_dir), self.namespace)
+        warm = prepared(folder, self.request, self.caps, self.policy, clock, progress=progress)
+        trim(folder, self.cache_bytes // 2)
+        return warm
 
     def prepare(self, clock: Clock, progress: Progress, *, always: bool = False) -> Warm:
         """The stages before the question, from this attempt's checkpoint or kept in it.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from agentloop import packcache
 from agentloop.api import compress_sync
 from agentloop.pipeline import Environment, Outcome
-from agentloop.request import CompressRequest
+from agentloop.request import CompressRequest, Mode
 from agentloop.types import FileKind
 from agentloop.warm import keepable, skipped, snapshot_of
 from broker.commands.settings import model_places, settings
 from broker.release import screen
+
+if TYPE_CHECKING:
+    from broker.config import Settings
 
 FIRST_LOOK = 30_000
 """Entries of the inputs that a first request looks at to tell later ones apart: a third of a second."""
@@ -44,7 +47,9 @@ def answered(request: CompressRequest, env: Environment, model: str, *, cached: 
         return _answer(compress_sync(request, env))
     names = (model, found.embeddings_profile, found.rerank_profile)
     models = packcache.models_part(names, model_places(found)) if any(names) else ""
-    kept = packcache.find(env.cache, request, env.policy, env.caps, models)
+    known = packcache.known_corpus(env.cache, request, env.policy, env.caps)
+    key = packcache.pack_key(request, known, env.policy, env.caps, models) if known else ""
+    kept = packcache.load(env.cache, key) if key else None
     if kept is not None:
         screen(kept.released, env.policy)
         released = packcache.renewed(kept.released, None, env.clock.now(), 0.0)
@@ -53,6 +58,8 @@ def answered(request: CompressRequest, env: Environment, model: str, *, cached: 
     most = env.caps.max_entries if skip else min(FIRST_LOOK, env.caps.max_entries)
     # Before reading: what changes while we read differs from this, and is seen next time.
     snapshot = snapshot_of(request, skip, most)
+    if known:  # another question on these inputs: more may follow
+        env = _with_stages(request, env, found)
     outcome = compress_sync(request, env)
     if snapshot is not None and keepable(outcome.corpus, env.policy):
         snapshot = snapshot.without(skipped(outcome.corpus))
@@ -62,6 +69,19 @@ def answered(request: CompressRequest, env: Environment, model: str, *, cached: 
         if key:
             packcache.keep(env.cache, key, outcome.released, outcome.artifacts, outcome.corpus, env.policy)
     return _answer(outcome)
+
+
+def _with_stages(request: CompressRequest, env: Environment, found: Settings) -> Environment:
+    """The environment with chunks and index from the cache, or made and kept for the next question."""
+    from agentloop.checkpoint import in_cache, prepared, trim
+
+    params = request.task_params
+    if params.paths or params.languages or params.mode is Mode.COMPLETION:
+        return env
+    folder = in_cache(found.home_path / "cache", env.policy.namespace)
+    warm = prepared(folder, request, env.caps, env.policy, env.clock, progress=env.progress)
+    trim(folder, found.cache_max_mb << 19)
+    return replace(env, warm=warm)
 
 
 def _answer(outcome: Outcome) -> Answer:

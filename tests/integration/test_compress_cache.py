@@ -115,6 +115,29 @@ def test_off_is_off(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch)
     assert not (home / "cache").exists()
 
 
+def test_the_second_question_keeps_chunks_and_index_for_the_third(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentloop import checkpoint
+
+    monkeypatch.setattr(checkpoint, "LEAST_BYTES", 0)
+    root = small_tree(tmp_path / "data")
+    ask(root)
+    ask(root, question="header colon")
+    (place,) = (home / "cache" / "stages").glob("*/*")
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "chunk_corpus", lambda *_: pytest.fail("it was chunked again"))
+        third = ask(root, question="which error?")
+    monkeypatch.setenv("AGENTLOOP_CACHE", "off")
+    assert content(third) == content(ask(root, question="which error?"))
+    monkeypatch.setenv("AGENTLOOP_CACHE", "on")
+    segment = max((place / "index").iterdir(), key=lambda path: path.stat().st_size)
+    segment.write_bytes(segment.read_bytes()[:-1] + b"!")
+    fourth = ask(root, question="what is said at a colon?")
+    monkeypatch.setenv("AGENTLOOP_CACHE", "off")
+    assert content(fourth) == content(ask(root, question="what is said at a colon?")), "a broken index"
+
+
 def commit(root: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, capture_output=True)
