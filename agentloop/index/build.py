@@ -165,7 +165,7 @@ class _Documents:
                 document.add_text("body", further)
         if chunk.name:
             document.add_text("name", chunk.name)
-            split = self._camel.of(chunk.name.encode("utf-8", "replace"))
+            split = "" if chunk.name.islower() else self._camel.of(chunk.name.encode("utf-8", "replace"))
             if split:
                 document.add_text("name", split)
         document.add_text("path", self._path)
