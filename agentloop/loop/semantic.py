@@ -28,8 +28,8 @@ LARGEST = 1e30
 """Beyond it neither logits nor vectors lie, and sums of squares would overflow."""
 
 
-class EndpointEmbedder:
-    """`POST …/embeddings` of any OpenAI-compatible server."""
+class _Client:
+    """What both kinds of endpoint share: a profile, its key, and calls that come back as JSON objects."""
 
     def __init__(self, profile: Profile, key: str = "", pauses: Sequence[float] = PAUSES) -> None:
         self._profile = profile
@@ -41,13 +41,37 @@ class EndpointEmbedder:
         """The model's name at the endpoint."""
         return self._profile.model
 
-    @property
-    def version(self) -> str:
+    def _version(self, *preparation: str) -> str:
         """The profile's `model_version` (the endpoint where it has none) and how texts are prepared."""
         profile = self._profile
         return text_hash(
-            profile.model_version or profile.endpoint, profile.passage_prefix, str(profile.max_input_chars)
+            profile.model_version or profile.endpoint, *preparation, str(profile.max_input_chars)
         )
+
+    def _ask(self, path: str, body: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        """One request with its retries, all within `timeout` seconds.
+
+        Raises:
+            SemanticError: no JSON object came back in time.
+        """
+        importlib.import_module("openai")  # a second that must not count as the endpoint's
+        profile = self._profile
+        whole = {"model": profile.model, **body, **profile.extra}
+        try:
+            return asyncio.run(_asked(profile, self._key, path, whole, timeout, self._pauses))
+        except ModelError as error:
+            raise SemanticError(error.message) from None
+        except TimeoutError:
+            raise SemanticError("the endpoint did not answer in time") from None
+
+
+class EndpointEmbedder(_Client):
+    """`POST …/embeddings` of any OpenAI-compatible server."""
+
+    @property
+    def version(self) -> str:
+        """What a kept vector depends on beside its text."""
+        return self._version(self._profile.passage_prefix)
 
     @property
     def dimensions(self) -> int:
@@ -78,8 +102,7 @@ class EndpointEmbedder:
         profile = self._profile
         prefix = profile.query_prefix if query else profile.passage_prefix
         inputs = [prefix + text[: profile.max_input_chars] for text in texts]
-        body = {"input": inputs, "encoding_format": "float", **profile.extra}
-        rows = _ask(profile, self._key, "/embeddings", body, timeout, self._pauses).get("data")
+        rows = self._ask("/embeddings", {"input": inputs, "encoding_format": "float"}, timeout).get("data")
         if not isinstance(rows, list) or len(rows) != len(texts):
             raise SemanticError("the endpoint gave another number of vectors than it was given texts")
         by_place = _placed(rows, "embedding", len(texts))
@@ -91,25 +114,13 @@ class EndpointEmbedder:
         return [_finite(value) for value in vector]
 
 
-class EndpointReranker:
+class EndpointReranker(_Client):
     """`POST …/rerank` in the form of Jina, Cohere and llama.cpp's server."""
-
-    def __init__(self, profile: Profile, key: str = "", pauses: Sequence[float] = PAUSES) -> None:
-        self._profile = profile
-        self._key = key
-        self._pauses = pauses
-
-    @property
-    def name(self) -> str:
-        """The model's name at the endpoint."""
-        return self._profile.model
 
     @property
     def version(self) -> str:
-        """The profile's `model_version` (the endpoint where it has none) and how texts are cut."""
-        return text_hash(
-            self._profile.model_version or self._profile.endpoint, str(self._profile.max_input_chars)
-        )
+        """What a kept score depends on beside its texts."""
+        return self._version()
 
     @property
     def candidates(self) -> int:
@@ -127,10 +138,9 @@ class EndpointReranker:
         Raises:
             SemanticError: the endpoint gave none that can be used.
         """
-        profile = self._profile
-        documents = [text[: profile.max_input_chars] for text in texts]
-        body = {"query": query, "documents": documents, "top_n": len(documents), **profile.extra}
-        rows = _ask(profile, self._key, "/rerank", body, timeout, self._pauses).get("results")
+        documents = [text[: self._profile.max_input_chars] for text in texts]
+        body = {"query": query, "documents": documents, "top_n": len(documents)}
+        rows = self._ask("/rerank", body, timeout).get("results")
         if not isinstance(rows, list) or len(rows) != len(texts):
             raise SemanticError("the endpoint gave another number of scores than it was given texts")
         by_place = _placed(rows, "relevance_score", len(texts))
@@ -167,24 +177,6 @@ def _of_kind(name: str, places: ModelPlaces, kind: Kind) -> Profile:
         Stage.REQUEST,
         {"field": "execution_profile.model_profile"},
     )
-
-
-def _ask(
-    profile: Profile,
-    key: str,
-    path: str,
-    body: Mapping[str, Any],
-    timeout: float,
-    pauses: Sequence[float],
-) -> dict[str, Any]:
-    """One request with its retries, all within `timeout` seconds."""
-    importlib.import_module("openai")  # a second that must not count as the endpoint's
-    try:
-        return asyncio.run(_asked(profile, key, path, {"model": profile.model, **body}, timeout, pauses))
-    except ModelError as error:
-        raise SemanticError(error.message) from None
-    except TimeoutError:
-        raise SemanticError("the endpoint did not answer in time") from None
 
 
 async def _asked(
