@@ -6,12 +6,14 @@ schemas compiled, detectors made) is then in memory that all workers share, and 
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from pathlib import Path
 
 from agentloop.api import compress_sync, make_request
-from agentloop.errors import AgentloopError
 from agentloop.request import TaskType
+
+log = logging.getLogger("broker.rehearsal")
 
 FILES = {
     "shop/cart.py": '''"""A cart of a shop."""
@@ -44,7 +46,7 @@ QUESTION = "Why does Cart.total() fail with a KeyError, and what is the total of
 
 
 def rehearse() -> None:
-    """Answer the question once a task, over a folder that is gone afterwards."""
+    """Answer the question once a task, over a folder that is gone afterwards. A failure is no failure."""
     try:
         with tempfile.TemporaryDirectory(prefix="agentloop-") as name:
             folder = Path(name)
@@ -54,5 +56,5 @@ def rehearse() -> None:
                 file.write_text(text)
             for task in TASKS:
                 compress_sync(make_request(QUESTION, [folder], task=task))
-    except (OSError, AgentloopError):
-        return  # a full disk: workers pay for what they use themselves
+    except Exception:  # noqa: BLE001 - a process boundary: whatever it is, the job that meets it reports it
+        log.warning("the rehearsal failed; workers start cold", exc_info=True)
