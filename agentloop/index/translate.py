@@ -43,17 +43,31 @@ class Lexicon:
         self._stems: dict[str, str] = {}
 
     def of(self, phrase: tuple[str, ...]) -> tuple[Entry, ...]:
-        """What a phrase means, for each of its senses, in the order of the lexicon; inflection is ignored."""
-        wanted = [self._forms(word) for word in phrase]
+        """What a phrase means, for each of its senses, in the order of the lexicon; inflection is ignored.
+
+        Where several words could be meant, those that share most letters with the phrase are.
+        """
+        best = 0
         found: dict[int, Entry] = {}
         for key in sorted({_key(phrase[0]), _key(phrase[0].replace("ą", "ę"))}):
             for parts, entry in self._filed.get(key, ()):
-                if len(parts) == len(phrase) and all(
-                    part == word or not self._forms(part).isdisjoint(forms)
-                    for part, word, forms in zip(parts, phrase, wanted, strict=True)
-                ):
+                near = self._nearness(parts, phrase) if len(parts) == len(phrase) else 0
+                if near > best:
+                    best, found = near, {}
+                if near and near == best:
                     found.setdefault(id(entry), entry)
         return tuple(found.values())
+
+    def _nearness(self, parts: tuple[str, ...], phrase: tuple[str, ...]) -> int:
+        """Letters that two phrases share as forms of the same words; 0 where they are not."""
+        total = 0
+        for part, word in zip(parts, phrase, strict=True):
+            shared = self._forms(part) & self._forms(word)
+            if part != word and not shared:
+                return 0
+            alike = next((n for n, (a, b) in enumerate(zip(part, word, strict=False)) if a != b), len(part))
+            total += max(map(len, shared), default=len(word)) + alike
+        return total
 
 
 def _stemmed(language: str) -> Callable[[str], frozenset[str]]:

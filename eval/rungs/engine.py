@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentloop import Environment, compress_sync, make_request
@@ -20,7 +21,7 @@ from agentloop.errors import AgentloopError, ErrorCode
 from agentloop.loop.brains import open_model
 from agentloop.loop.planner import BuiltinPlanner
 from agentloop.loop.replay import RecordingModel, ReplayModel
-from agentloop.request import TaskType
+from agentloop.request import Strategy, TaskType
 from eval.answers import Answer, PackFacts, Piece
 from eval.golden import Lane, LineSpan, Question
 from eval.material import Material
@@ -50,6 +51,7 @@ class EngineRung:
         self.mode, self.material, self.options = mode, material, options
         self.documents = DocumentIds(material)
         self.originals = Originals(material)
+        self.environment = _environment(options)
 
     def ask(self, question: Question) -> Answer:
         """One request a budget, the largest first.
@@ -109,11 +111,15 @@ class EngineRung:
             [material.path],
             task=task,
             baselines=[material.baseline] if material.baseline else (),
-            task_params={"mode": mode, "max_tool_calls": self.options.max_tool_calls},
+            task_params={
+                "mode": mode,
+                "max_tool_calls": self.options.max_tool_calls,
+                **({"retrieval_strategies": list(Strategy)} if self.options.embeddings_profile else {}),
+            },
             constraints={"final_evidence_pack_budget": budget},
         )
         with self._model(question, again) as model:
-            return compress_sync(request, Environment(model=model))
+            return compress_sync(request, replace(self.environment, model=model))
 
     @contextmanager
     def _model(self, question: Question, again: bool) -> Iterator[ChatModel | None]:
@@ -201,6 +207,25 @@ class EngineRung:
         items = file.derived.items[chunk.first_item : chunk.last_item + 1] if file.derived else ()
         records = [item.record_id for item in items]
         return self.documents.of(file.path, chunk.line_start, chunk.line_end, records)
+
+
+def _environment(options: EngineOptions) -> Environment:
+    """The engine's surroundings: the models that the options name, in the operator's profiles.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, no such profile.
+    """
+    if not options.embeddings_profile and not options.rerank_profile:
+        return Environment()
+    from agentloop.loop.semantic import open_embedder, open_reranker
+    from broker.commands.settings import model_places, settings
+
+    places = model_places(settings())
+    embeddings, rerank = options.embeddings_profile, options.rerank_profile
+    return Environment(
+        embedder=open_embedder(embeddings, places) if embeddings else None,
+        reranker=open_reranker(rerank, places) if rerank else None,
+    )
 
 
 class DocumentIds:

@@ -13,7 +13,8 @@ class EngineOptions:
     """How the engine is asked. `budgets` are `final_evidence_pack_budget` values.
 
     `record` is the folder of exchanges, needed for every model but the built-in planner; `replay` plays
-    those of an earlier run.
+    those of an earlier run. The profiles name models for the strategy `embeddings`, which is then asked for,
+    and for reranking; empty: none.
     """
 
     budgets: tuple[int, ...]
@@ -23,6 +24,8 @@ class EngineOptions:
     record: Path | None = None
     replay: Path | None = None
     price: tuple[float, float] = (0.0, 0.0)  # per million tokens sent, and written
+    embeddings_profile: str = ""
+    rerank_profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

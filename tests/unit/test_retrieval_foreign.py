@@ -21,6 +21,8 @@ from tests.unit.retrieval_case import index_of, ranked, session_of, write
         "ręka ręce rąk",  # consonants and nasal vowels
         "łazienka łazience łazienek",  # a fleeting vowel
         "samochód samochodzie",
+        "miasto mieście",
+        "kościół kościele",
         "książka książek książce ksiazki",  # accents left out
         "najszybciej szybciej szybki",
         "kupić kupiłam kupiliśmy",
@@ -50,6 +52,7 @@ def test_the_lexicon_knows_inflected_words_and_phrases_both_ways() -> None:
     assert ("tyre",) in there.of(("oponami",))[0].phrases
     assert ("pralka",) in back.of(("washing", "machine"))[0].phrases
     assert back.of(("zzyzx",)) == ()
+    assert [entry.phrases[0] for entry in there.of(("jedziemy",))] == [("go",)]  # nearer than "jedzenie"
     assert lexicon("polish", "polish") is None
     assert lexicon("german", "english") is None
 
