@@ -56,5 +56,5 @@ def rehearse() -> None:
                 file.write_text(text)
             for task in TASKS:
                 compress_sync(make_request(QUESTION, [folder], task=task))
-    except Exception:  # noqa: BLE001 - a process boundary: whatever it is, the job that meets it reports it
+    except Exception:  # a process boundary: whatever it is, the job that meets it reports it
         log.warning("the rehearsal failed; workers start cold", exc_info=True)
