@@ -238,7 +238,10 @@ class Settings:
         if not self.validation_sandbox:
             return None
         return Sandbox(
-            self.validation_seconds, self.validation_memory_mb, self.validation_processes, self.validation_path
+            self.validation_seconds,
+            self.validation_memory_mb,
+            self.validation_processes,
+            self.validation_path,
         )
 
     def caps(self) -> Caps:

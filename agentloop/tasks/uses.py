@@ -72,10 +72,23 @@ _OPERATORS = tuple(
         (r"\breversed\(", "__reversed__"),
         (r"\bpickle\b|\bcopy\b", "__reduce__ __reduce_ex__ __getstate__ __setstate__ __copy__ __deepcopy__"),
         (r"\bsignature\(", "__signature__"),
+        # what the standard library's mixins make of these (collections.abc)
+        (r"\.(?:update|setdefault)\(", "__setitem__"),
+        (r"\.(?:pop|popitem|clear)\(", "__delitem__ __getitem__"),
+        (r"\.(?:get|items|values)\(", "__getitem__"),
         (r"\)\(|\]\(", "__call__"),
     )
 )
 OPERATORS = frozenset(name for _, names in _OPERATORS for name in names)
+
+
+_DISPATCH = re.compile(r"\bgetattr\s*\(|\bmethodcaller\s*\(|\[[^\]\n]*\+|\.(?:send|call|public_send)\b")
+_PREFIX = re.compile(r"""[fF]?["'`](?P<open>[A-Za-z_]\w{1,40}_)(?:\{|%s|\$\{|["'`]\s*(?:\+|%|\.format))""")
+
+
+def dispatched(text: str) -> list[str]:
+    """Prefixes of members that code looks up by a name it puts together: `getattr(self, f"visit_{x}")`."""
+    return list(dict.fromkeys(m["open"] for m in _PREFIX.finditer(text))) if _DISPATCH.search(text) else []
 
 
 def plain(text: str, language: str) -> str:

@@ -25,6 +25,7 @@ FIRST_CAUSES = 3  # before the failures themselves
 MAX_LOG_BYTES = 16 << 20  # of a log, for tests and frames; larger logs are read from their end
 RULED_OUT = 3
 TOLD_FAILURES = 8
+TOLD_ODDITY = 0.3
 BROAD = 3.0  # passing tests reach it so many times more than failing ones: hardly the cause
 
 
@@ -121,6 +122,10 @@ def reasons(suspect: Suspect, failed: int) -> list[str]:
         why.append("by no passing test" if not passing else f"and by about {passing} that pass")
     if suspect.asserted:
         why.append("named in the assertion")
+    if suspect.value:
+        why.append("holds a value that the assertion shows")
+    if suspect.oddity is not None and suspect.oddity.weight >= TOLD_ODDITY:
+        why.append(f"line {suspect.oddity.line}: {suspect.oddity.name}")
     return why or ["under a suspect path"]
 
 

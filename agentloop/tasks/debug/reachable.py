@@ -7,19 +7,21 @@ weighs less, and a use with several meanings is shared among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from agentloop.tasks.codegraph import CLASSES, CodeGraph, Function
 from agentloop.tasks.debug.slices import BEFORE, line_weights
-from agentloop.tasks.uses import How, Use, plain, typed, uses
+from agentloop.tasks.uses import How, Use, dispatched, plain, typed, uses
 from agentloop.types import Trait
 
 MAX_DEPTH = 8
 DECAY = 0.85  # of the weight with each step
-LEAST = 0.02  # what weighs less is noise
+LEAST = 0.01  # what weighs less is noise
 MENTION = 0.5  # a bare name that is not called: a callback, a class, a constant
 OPERATOR = 0.6  # an operator: its operands are mostly of other types
+DISPATCHED = 0.6  # a member by a name that is put together at run time
 UNKNOWN = 0.4  # a member that no live class has
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "constructor", "new", "New")
 _SELVES = frozenset({"self", "cls", "this", "Self"})
@@ -43,29 +45,36 @@ class _Meaning:
 @dataclass(slots=True)
 class _Body:
     meanings: list[_Meaning] = field(default_factory=list)
+    distinct: tuple[_Meaning, ...] = ()  # the same without regard to lines
     names: frozenset[str] = frozenset()
-    owners: frozenset[Function] = frozenset()  # of all that were ever live those that have one of the names
+    owners: int = 0  # of all holders that were ever live those that have one of the names
     seen: int = -1  # how many were known when `owners` was made
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Weights of what a test may run; and what is live in it: classes, functions with functions inside."""
+    """Weights of what a test may run; and what is live in it, as a set of bits of one `Reachable`."""
 
     weights: dict[Function, float]
-    live: frozenset[Function]
+    live: int
 
 
 class Reachable:
-    """Reach of tests over a graph; what is known of a function is kept."""
+    """Reach of tests over a graph; what is known of a function is kept.
+
+    Classes, and functions with functions inside, are numbered as they become live; sets of them are bits
+    of an integer, since each step of each test meets and compares such sets.
+    """
 
     def __init__(self, graph: CodeGraph) -> None:
         self._graph = graph
         self._bodies: dict[Function, _Body] = {}
         self._members: dict[tuple[Function, str], Function | None] = {}
-        self._registered: set[Function] = set()
-        self._having: dict[str, set[Function]] = {}
-        self._stepped: dict[tuple[Function, frozenset[Function]], Targets] = {}
+        self._holders: list[Function] = []
+        self._bits: dict[Function, int] = {}
+        self._having: dict[str, int] = {}
+        self._meant: dict[tuple[str, Function | None, int], tuple[Function, ...]] = {}
+        self._stepped: dict[tuple[Function, int], Targets] = {}
 
     def reach(
         self, start: Function, owner: Function | None = None, stopped: Mapping[Function, int] | None = None
@@ -76,21 +85,19 @@ class Reachable:
             owner: the class that `start` runs in, if it may be another than the one it stands in.
             stopped: for the functions of a trace the line where each of them was.
         """
-        live: set[Function] = {owner} if owner else set()
-        for cls in live:
-            self._register(cls)
+        live = self._register(owner) if owner else 0
         best: dict[Function, float] = {}
         for _ in range(2):  # again with the classes that were found late
-            known = len(live)
-            best = self._pass(start, owner, stopped or {}, live)
-            if len(live) == known:
+            known = live
+            best, live = self._pass(start, owner, stopped or {}, live)
+            if live == known:
                 break
         best.pop(start, None)
-        return Reached(best, frozenset(live))
+        return Reached(best, live)
 
     def _pass(
-        self, start: Function, owner: Function | None, stopped: Mapping[Function, int], live: set[Function]
-    ) -> dict[Function, float]:
+        self, start: Function, owner: Function | None, stopped: Mapping[Function, int], live: int
+    ) -> tuple[dict[Function, float], int]:
         best: dict[Function, float] = {start: 1.0, **dict.fromkeys(stopped, 1.0)}
         for name in _SETUPS if owner else ():
             setup = self._member(owner, name) if owner else None
@@ -100,30 +107,36 @@ class Reachable:
         for _ in range(MAX_DEPTH):
             grown: dict[Function, float] = {}
             for caller in frontier:
-                for callee, weight in self.step(caller, live, stopped.get(caller)):
-                    reached = best[caller] * weight * DECAY
-                    if reached > LEAST and reached > best.get(callee, 0.0):
-                        grown[callee] = max(reached, grown.get(callee, 0.0))
+                weight = best[caller] * DECAY
+                for callee, share in self.step(caller, live, stopped.get(caller)):
+                    reached = weight * share
+                    if (
+                        reached > LEAST
+                        and reached > best.get(callee, 0.0)
+                        and reached > grown.get(callee, 0.0)
+                    ):
+                        grown[callee] = reached
             for found in grown:
                 if self._graph.symbol(found).kind in CLASSES or self._graph.inner(found):
-                    self._register(found)
-                    live.add(found)
+                    live |= self._register(found)
             best.update(grown)
             frontier = sorted(grown)
-        return best
+        return best, live
 
-    def step(self, function: Function, live: Set[Function], stopped_at: int | None = None) -> Targets:
+    def step(self, function: Function, live: int, stopped_at: int | None = None) -> Targets:
         """Definitions that a function's body uses, each with its share of the weight."""
         body = self._body(function)
-        if body.seen != len(self._registered):
-            body.seen = len(self._registered)
-            body.owners = frozenset().union(*(self._having.get(name, ()) for name in body.names))
-        relevant = body.owners.intersection(live)
+        if body.seen != len(self._holders):
+            body.seen = len(self._holders)
+            body.owners = 0
+            for name in body.names:
+                body.owners |= self._having.get(name, 0)
+        relevant = body.owners & live
         if stopped_at is None and (function, relevant) in self._stepped:
             return self._stepped[function, relevant]
         weights = self._weights(function, stopped_at) if stopped_at is not None else {}
         best: dict[Function, float] = {}
-        for meaning in body.meanings:
+        for meaning in body.meanings if weights else body.distinct:
             line = weights.get(meaning.line, 0.0) if weights else 1.0
             for target, share in self._targets(meaning, relevant) if line else ():
                 if target != function and share * line > best.get(target, 0.0):
@@ -133,17 +146,26 @@ class Reachable:
             self._stepped[function, relevant] = found
         return found
 
-    def _targets(self, meaning: _Meaning, live: frozenset[Function]) -> Targets:
+    def _targets(self, meaning: _Meaning, live: int) -> Targets:
         if not meaning.name:
             return meaning.fixed
-        classes = sorted(live)
-        if meaning.within is not None:
-            classes = [c for c in classes if meaning.within in self._graph.mro(c)] or [meaning.within]
-        targets = {t for cls in classes if (t := self._member(cls, meaning.name)) is not None}
-        targets |= {t for t, _ in meaning.fixed}
-        if not targets:
+        key = (meaning.name, meaning.within, live & self._having.get(meaning.name, 0))
+        if key not in self._meant:
+            self._meant[key] = self._members_of(*key)
+        found = self._meant[key]
+        if meaning.fixed:
+            found = tuple(sorted({*found, *(t for t, _ in meaning.fixed)}))
+        if not found:
             return meaning.fallback
-        return tuple((t, meaning.weight / len(targets)) for t in sorted(targets))
+        share = meaning.weight / math.sqrt(len(found))
+        return tuple((t, share) for t in found)
+
+    def _members_of(self, name: str, within: Function | None, live: int) -> tuple[Function, ...]:
+        """What a member's name means over live holders, or over a class and those that derive from it."""
+        classes = [holder for n, holder in enumerate(self._holders) if live >> n & 1]
+        if within is not None:
+            classes = [c for c in classes if within in self._graph.mro(c)] or [within]
+        return tuple(sorted({t for cls in classes if (t := self._member(cls, name)) is not None}))
 
     def _member(self, cls: Function, name: str) -> Function | None:
         key = (cls, name)
@@ -151,15 +173,18 @@ class Reachable:
             self._members[key] = self._graph.lookup(cls, name)
         return self._members[key]
 
-    def _register(self, holder: Function) -> None:
-        """Note the names of what a class has, inherited or not, or of what stands inside a function."""
-        if holder in self._registered:
-            return
-        self._registered.add(holder)
+    def _register(self, holder: Function) -> int:
+        """The bit of a class or of a function with others inside; the names of what it has are noted."""
+        if holder in self._bits:
+            return self._bits[holder]
+        bit = self._bits[holder] = 1 << len(self._holders)
+        self._holders.append(holder)
         graph = self._graph
         order = graph.mro(holder) if graph.symbol(holder).kind in CLASSES else (holder,)
         for member in (m for cls in order for m in graph.methods(cls)):
-            self._having.setdefault(graph.symbol(member).name, set()).add(holder)
+            name = graph.symbol(member).name
+            self._having[name] = self._having.get(name, 0) | bit
+        return bit
 
     def _weights(self, function: Function, line: int) -> dict[int, float]:
         symbol, source = self._graph.symbol(function), self._graph.source(function)
@@ -180,9 +205,23 @@ class Reachable:
                 types = {n: t for n, t in typed(text).items() if self._graph.defines(t)}
                 seen = dict.fromkeys(uses(text, symbol.line_start, source.language))
                 meanings = [m for use in seen if (m := self._meaning(use, function, types))]
+                meanings += self._dispatched(function)
             names = frozenset(m.name for m in meanings if m.name)
-            self._bodies[function] = _Body(meanings, names)
+            distinct = tuple(dict.fromkeys(replace(m, line=0) for m in meanings))
+            self._bodies[function] = _Body(meanings, distinct, names)
         return self._bodies[function]
+
+    def _dispatched(self, function: Function) -> Iterator[_Meaning]:
+        """Methods that are looked up by a name made of a prefix and something known at run time only."""
+        owner = self._graph.owner(function)
+        if owner is None:
+            return
+        for prefix in dispatched(self._graph.text(function)):
+            order = self._graph.mro(owner)
+            targets = [m for cls in order for m in self._graph.methods(cls)]
+            fitting = [m for m in targets if self._graph.symbol(m).name.startswith(prefix) and m != function]
+            line = self._graph.symbol(function).line_end
+            yield _Meaning(line, tuple((m, DISPATCHED) for m in fitting))
 
     def _constructors(self, cls: Function) -> Iterator[_Meaning]:
         for name in (*_CONSTRUCTORS, self._graph.symbol(cls).name):

@@ -158,7 +158,7 @@ def _symbols(
         if function is None:
             continue
         symbol = graph.symbol(function)
-        callees = [qualified(graph.symbol(f)) for f, w in reachable.step(function, set()) if w >= SURE]
+        callees = [qualified(graph.symbol(f)) for f, w in reachable.step(function, 0) if w >= SURE]
         told.append(
             {
                 "symbol": qualified(symbol),
