@@ -90,19 +90,34 @@ def led_by(first: Sequence[Draft], rest: Sequence[Draft], corpus: Corpus) -> lis
     return [*first, *(draft for draft in rest if not taken.holds(draft))]
 
 
+_End = tuple[int, int]
+
+
 class _Taken:
-    """Spans that drafts cite first, by content: a file and its twin count as one."""
+    """Spans that drafts cite first, by content: a file and its twin count as one.
+
+    Text that was derived is compared by items and characters: all items of a compressed file, or of a
+    member of an archive, share the bytes of its header.
+    """
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
-        self._spans: dict[str, list[tuple[int, int]]] = {}
+        self._spans: dict[str, list[tuple[_End, _End]]] = {}
 
-    def _of(self, draft: Draft) -> list[tuple[int, int]]:
+    def _of(self, draft: Draft) -> list[tuple[_End, _End]]:
         return self._spans.setdefault(self._corpus.files[draft.places[0].file].content_hash, [])
 
-    def holds(self, draft: Draft) -> bool:
+    def _ends(self, draft: Draft) -> tuple[_End, _End]:
         place = draft.places[0]
-        return any(a <= place.byte_start and place.byte_end <= b for a, b in self._of(draft))
+        derived = self._corpus.files[place.file].derived
+        if derived is None or place.first_item < 0:
+            return (0, place.byte_start), (0, place.byte_end)
+        before = sum(derived.size(n) + 1 for n in range(place.first_item, place.last_item))
+        return (place.first_item, place.char_start), (place.last_item, place.char_end - before)
+
+    def holds(self, draft: Draft) -> bool:
+        start, end = self._ends(draft)
+        return any(a <= start and end <= b for a, b in self._of(draft))
 
     def add(self, draft: Draft) -> None:
-        self._of(draft).append((draft.places[0].byte_start, draft.places[0].byte_end))
+        self._of(draft).append(self._ends(draft))

@@ -40,9 +40,7 @@ def _uses_value(node: ast.AST, name: str) -> bool:
     return False
 
 
-def misused_nones(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: Sequence[ast.AST]
-) -> Iterator[Oddity]:
+def misused_nones(nodes: Sequence[ast.AST]) -> Iterator[Oddity]:
     """None taken for a value, a value that is given overwritten by its default."""
     for node in nodes:
         if isinstance(node, ast.If | ast.IfExp):
