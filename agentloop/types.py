@@ -322,7 +322,8 @@ class Ranking:
     """The outcome of retrieval: candidates best first, duplicates collapsed, and what was counted.
 
     `considered` chunks were in the index, `retrieved` were found by some strategy within
-    `retrieved_chunk_budget`, `reranked` were scored. `terms` are the question's content terms.
+    `retrieved_chunk_budget`, `reranked` were scored. `terms` are the question's content terms; `foreign`
+    are the words by which texts in another language may say them.
     """
 
     candidates: tuple[Candidate, ...]
@@ -332,6 +333,7 @@ class Ranking:
     retrieved_tokens: int
     strategies: tuple[str, ...]
     terms: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
     term_coverage: float = 0.0  # share of `terms` that some candidate holds
     strategy_agreement: float = 0.0  # mean share of strategies that found a top-ten candidate
 

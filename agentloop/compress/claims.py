@@ -76,7 +76,7 @@ def draft_claims(
     candidates = ranking.candidates[: 2 * most]
     texts = [corpus.text(chunks[c.chunk]) for c in candidates]
     asked = request.question
-    question = profile(asked, texts)
+    question = profile(" ".join((asked, *ranking.foreign)), texts)
     most_ranks = max((len(c.ranks) for c in candidates), default=0) or 1
     sources = _Sources(ranking, corpus, chunks, parser, asked, candidates, texts, question, most_ranks)
     made: list[Draft] = []

@@ -241,6 +241,7 @@ class RetrievalSession:
             retrieved_tokens=spent,
             strategies=tuple(s for s in self._request.strategies if s in used) or used,
             terms=first.question.terms,
+            foreign=first.query.foreign,
             term_coverage=covered / total if total else 0.0,
             strategy_agreement=sum(top) / len(top) if top else 0.0,
         )

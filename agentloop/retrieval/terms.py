@@ -32,10 +32,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for: terms for the index, and the words with their forms for everything after it."""
+    """What is searched for: terms for the index, and the words with their forms for everything after it.
+
+    `foreign` are the forms that are in another language than the question.
+    """
 
     terms: tuple[Term, ...]
     asked: tuple[Asked, ...]
+    foreign: tuple[str, ...] = ()
 
     @property
     def total(self) -> float:
@@ -74,7 +78,8 @@ def build(
         # a word that this corpus lacks can't tell its chunks apart, but the question still asks for it
         asked.append(Asked(word.text, every, word.weight * index.idf(max(1, df))))
     terms += _pairs(question, index, forms)
-    return Query(tuple(terms), tuple(asked))
+    elsewhere = {form for one in spoken.values() for form in one.forms}
+    return Query(tuple(terms), tuple(asked), tuple(sorted(elsewhere)))
 
 
 def _spoken(question: Question, index: LexicalIndex, foreign: Sequence[str]) -> dict[str, Said]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentloop.api import compress_sync, make_request
 from agentloop.index.language import detect
 from agentloop.index.polish import readings
 from agentloop.index.translate import PAIRS, lexicon
@@ -84,6 +85,16 @@ def test_a_question_finds_text_in_the_other_language(tmp_path: Path) -> None:
         assert ranked(session)[1][0] == "tent.md"
         found = session.search("materac namiot")  # nothing tells the language of a search but the question
         assert found.passages[0].path == "tent.md"
+
+
+def test_the_claim_is_the_sentence_that_answers_in_the_other_language(tmp_path: Path) -> None:
+    filler = "Wiosna była chłodna i deszczowa, a sezon długo nie chciał się zacząć. " * 3
+    text = f"{filler}Grzyby susz w piekarniku, w niskiej temperaturze. {filler}\n"
+    write(tmp_path, {"pl.md": text, "en.md": "The tents are dry and the forest is quiet.\n"})
+    request = make_request("How do I dry mushrooms in the oven?", [tmp_path / "pl.md", tmp_path / "en.md"])
+    evidence = compress_sync(request).released["payload"]["evidence"]
+    claim = next(item["claim"] for item in evidence if item["source_refs"][0]["path"] == "pl.md")
+    assert "piekarniku" in claim
 
 
 def test_words_of_one_root_stand_for_each_other(tmp_path: Path) -> None:
