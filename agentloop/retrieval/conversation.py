@@ -116,7 +116,7 @@ class Conversation:
                 end = number
                 while last - first + 1 < LONGEST_RUN:
                     other = self.beside(end, step)
-                    if other is None or other not in free:
+                    if other is None or other not in free or self._of_one_member(end, other):
                         break
                     free.discard(other)
                     end = other
@@ -133,6 +133,11 @@ class Conversation:
                 candidate = replace(candidate, focus=(self._span(first, last),), joined=rest)  # noqa: PLW2901
             found.append(candidate)
         return found
+
+    def _of_one_member(self, one: int, other: int) -> bool:
+        """Whether two records share their bytes, those of a member's header: no span holds these alone."""
+        a, b = self._chunks[one], self._chunks[other]
+        return a.byte_start == b.byte_start and a.first_item != b.first_item
 
     def _span(self, first: int, last: int) -> Span:
         head, tail = self._chunks[first], self._chunks[last]
