@@ -1,7 +1,7 @@
 """A stand-in for llama.cpp's `llama-server`: the same arguments, 503 while it loads, one scripted answer.
 
 Usage: python llama_server.py --model FILE --alias NAME --host HOST --port PORT ..., the key in LLAMA_API_KEY.
-The model file is a JSON object: `load_seconds`, `alias` (another name than asked for), `die` (a last word),
+The model file is a JSON object, or a GGUF with such a file `.json` beside it: `load_seconds`, `alias` (another name than asked for), `die` (a last word),
 `log` (a file that gets a line a start).
 """
 
@@ -36,7 +36,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--jinja", action="store_true")
     args = parser.parse_args()
-    script = json.loads(Path(args.model).read_text())
+    model = Path(args.model)
+    with model.open("rb") as file:
+        real = file.read(4) == b"GGUF"
+    script = json.loads((model.with_name(model.name + ".json") if real else model).read_text())
     key = os.environ["LLAMA_API_KEY"]
     assert not any(key in word for word in sys.argv)
     if "log" in script:
