@@ -16,6 +16,7 @@ from agentloop.sources.opening import Refused
 from agentloop.types import Content, Derived, FileKind, SkipReason, Trait
 
 _NO_RECORDS = frozenset({Trait.TEST, Trait.VENDORED, Trait.GENERATED, Trait.LOCK, Trait.EXAMPLE})
+_MAIL = frozenset({"eml", "mbox"})
 _SAMPLE_ITEMS = 200
 _TABLE_BYTES = 2_000_000  # a larger table is searched as the text it is
 RECORD_BYTES_PER_CHAR = 32  # of export around a character of text; more is no export of text
@@ -44,6 +45,11 @@ def may_be_records(guessed: NameGuess, hint: InputType, head: bytes) -> bool:
     if guessed.language in ("json", "jsonl"):
         return True
     return not guessed.sure and head.lstrip()[:1] in (b"[", b"{")
+
+
+def may_be_streamed(guessed: NameGuess, hint: InputType, head: bytes) -> bool:
+    """Whether a file too large to hold may be read record by record: JSON and mail."""
+    return guessed.language in _MAIL or may_be_records(guessed, hint, head)
 
 
 def has_binary_extractor(guessed: NameGuess, head: bytes) -> bool:
@@ -76,14 +82,25 @@ def derive(given: Given, record_chars: int, limit: int) -> tuple[Class, Derived 
     extractor = _text_extractor(given, head)
     if not extractor:
         return given.found, None
+    if extractor == "mail":
+        return _mail(given, record_chars)
     try:
         derived = extract(extractor, version_of(extractor), _all(given), limit)
     except TooMuchError as exc:
         raise Refused(SkipReason.BOMB, str(exc)) from None
     except ValueError:
         return _as_source(given.found), None
-    kind = FileKind.RECORDS if extractor == "mail" else FileKind.DOCUMENT
-    return replace(given.found, kind=kind), derived
+    return replace(given.found, kind=FileKind.DOCUMENT), derived
+
+
+def _mail(given: Given, record_chars: int) -> tuple[Class, Derived | None]:
+    from agentloop.sources.documents.mail import extract_mailbox
+
+    try:
+        derived = extract_mailbox(given.content, record_chars)
+    except ValueError:
+        return _as_source(given.found), None
+    return replace(given.found, kind=FileKind.RECORDS), derived
 
 
 def _text_extractor(given: Given, head: bytes) -> str:
@@ -93,7 +110,7 @@ def _text_extractor(given: Given, head: bytes) -> str:
         return "html"
     if language in ("csv", "tsv") and given.content.size <= _TABLE_BYTES:
         return "table"
-    return {"notebook": "notebook", "eml": "mail", "mbox": "mail"}.get(language, "")
+    return "mail" if language in _MAIL else "notebook" if language == "notebook" else ""
 
 
 def _as_source(found: Class) -> Class:

@@ -24,7 +24,7 @@ from agentloop.sources.derive import (
     Given,
     derive,
     has_binary_extractor,
-    may_be_records,
+    may_be_streamed,
 )
 from agentloop.sources.labels import Labels
 from agentloop.sources.opening import Refused, open_file, read_stable
@@ -184,7 +184,7 @@ class Reader:
         head = os.pread(fd, SNIFF_BYTES, 0)
         if not guessed.sure and looks_like_log(head):
             return caps.max_log_bytes, size > caps.stream_log_bytes
-        if not looks_binary(head) and may_be_records(guessed, self.type, head[:64]):
+        if not looks_binary(head) and may_be_streamed(guessed, self.type, head[:64]):
             return caps.max_record_chars * RECORD_BYTES_PER_CHAR, True
         return caps.max_file_bytes, False
 
@@ -197,7 +197,7 @@ class Reader:
         if looks_binary(head):
             raise Refused(SkipReason.BINARY)
         content = FileContent(os.dup(fd), status.st_size)
-        if may_be_records(guessed, self.type, head[:64]):
+        if may_be_streamed(guessed, self.type, head[:64]):
             found, derived = self._derived(folder, name, guessed, classify(guessed, head), content)
             if derived is None:
                 over = self.caps.max_file_bytes

@@ -43,7 +43,7 @@ _WARNED = {
     SkipReason.MALFORMED: WarningCode.INPUTS_SKIPPED,
 }
 _EXAMPLES = 3
-TRUNCATED = "records are left out"
+TRUNCATED = "are left out: the text is over the cap"
 _REFUSALS = {
     SkipReason.VANISHED: ("not_found", "does not exist"),
     SkipReason.SYMLINK: (

@@ -11,12 +11,17 @@ from email.policy import default as default_policy
 from email.utils import parsedate_to_datetime
 
 from agentloop.sources.documents.html import extract_html
-from agentloop.sources.documents.spans import LIBRARY_ERRORS, TooMuchError, anchor
-from agentloop.types import Derived, Item
+from agentloop.sources.documents.spans import LIBRARY_ERRORS, anchor
+from agentloop.sources.records.newest import Newest
+from agentloop.types import Content, Derived, Item, Memory
 
 EXTRACTOR = "mail"
 VERSION = "1"
 _FROM = re.compile(rb"^From [^\n]{1,300}$", re.MULTILINE)
+_LONGEST_FROM = 320  # bytes from the start of such a line to behind its end
+_BEFORE = 4  # bytes that show whether a line is blank
+_BLOCK = 1 << 20
+_MAX_MESSAGE = 64 << 20  # a larger one is all attachments
 _YEAR = re.compile(rb"\d{4}")
 _MAX_HEADER = 4096  # bytes of one header; parsers of longer ones take quadratic time
 _MAX_BOUNDARIES = 5000
@@ -29,54 +34,82 @@ _REPLY = re.compile(r"(?:\s*(?:re|fwd?|aw|sv|odp)\s*(?:\[\d+\])?\s*:)+\s*", re.I
 
 
 def extract_mail(data: bytes, limit: int) -> Derived:
-    """A message's chosen headers and its text; HTML is read only where no plain text is.
-
-    Attachments are left out and named. The span begins with the message's headers and has at most 60
-    lines. The scope is the subject without `Re:`, so that a thread has one.
+    """As `extract_mailbox`, without a cap: text is never longer than the mail. For verification.
 
     Raises:
-        TooMuchError: over `limit` characters of text.
         ValueError: no message has text.
     """
-    items: list[Item] = []
-    size = attachments = damaged = 0
-    for start, end, line in _messages(data):
+    return extract_mailbox(Memory(data), len(data) + 1)
+
+
+def extract_mailbox(content: Content, max_chars: int) -> Derived:
+    """A message's chosen headers and its text; HTML is read only where no plain text is.
+
+    One message is held at a time. Attachments are left out and named. The span begins with the message's
+    headers and has at most 60 lines. The scope is the subject without `Re:`, so that a thread has one.
+    The text of all items is at most `max_chars` characters: the newest messages are kept.
+
+    Raises:
+        ValueError: no message has text.
+    """
+    newest = Newest(max_chars)
+    attachments = damaged = 0
+    for start, end, line in _messages(content):
         try:
-            message = _parsed(data[start:end])
-            found = _item(data, message, start, end, line)
+            if end - start > _MAX_MESSAGE:
+                raise ValueError("too large")
+            raw = content.read(start, end)
+            message = _parsed(raw)
+            found = _item(raw, message, start, line)
             attachments += sum(1 for _ in _attachments(message))
         except LIBRARY_ERRORS:
             damaged += 1
             continue
-        size += len(found.text)
-        if size > limit:
-            raise TooMuchError(f"over {limit} characters of text")
         if found.text.strip():
-            items.append(found)
-    if not items:
+            newest.append(found)
+    if not newest.total:
         raise ValueError("no message holds text")
+    kept = newest.kept()
     left_out = {"attachments": attachments, "damaged messages": damaged}
-    notes = tuple(f"{what} are left out ({count})" for what, count in left_out.items() if count)
-    return Derived(EXTRACTOR, VERSION, tuple(items), notes)
+    notes = [f"{what} are left out ({count})" for what, count in left_out.items() if count]
+    if len(kept) < newest.total:
+        notes.insert(0, newest.truncated("messages", len(kept)))
+    return Derived(EXTRACTOR, VERSION, kept, tuple(notes))
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
+def _messages(content: Content) -> Iterator[tuple[int, int, int]]:
     """Start, end and first line of each message; one where no line separates them as in an mbox."""
-    if not data.startswith(b"From "):
-        yield 0, len(data), 1
+    if content.read(0, 5) != b"From ":
+        yield 0, content.size, 1
         return
-    starts = [
-        found.start()
-        for found in _FROM.finditer(data)
-        if _YEAR.search(found[0]) and _opens(data, found.start())
-    ]
-    line, counted = 1, 0
-    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
-        head = data.find(b"\n", start) + 1
-        line += data.count(b"\n", counted, head)
+    head, line, counted = 0, 1, 0
+    for start in _starts(content):
+        if 0 < head < start:
+            yield head, start, line
+        head = start + content.read(start, start + _LONGEST_FROM).find(b"\n") + 1
+        line += _newlines(content, counted, head)
         counted = head
-        if 0 < head < end:
-            yield head, end, line
+    if 0 < head < content.size:
+        yield head, content.size, line
+
+
+def _starts(content: Content) -> Iterator[int]:
+    """Where a `From ` line with a year begins a message: at the start, or behind a blank line."""
+    for at in range(0, content.size, _BLOCK):
+        low = max(0, at - _BEFORE)
+        data = content.read(low, at + _BLOCK + _LONGEST_FROM)
+        for found in _FROM.finditer(data):
+            start = low + found.start()
+            if (
+                at <= start < at + _BLOCK
+                and _YEAR.search(found[0])
+                and (not start or _opens(data, found.start()))
+            ):
+                yield start
+
+
+def _newlines(content: Content, start: int, end: int) -> int:
+    return sum(content.read(at, min(at + _BLOCK, end)).count(b"\n") for at in range(start, end, _BLOCK))
 
 
 def _parsed(raw: bytes) -> EmailMessage:
@@ -92,17 +125,21 @@ def _parsed(raw: bytes) -> EmailMessage:
 
 
 def _opens(data: bytes, at: int) -> bool:
-    """A `From ` line begins a message behind a blank line only."""
-    return at == 0 or data[max(0, at - 2) : at] == b"\n\n" or data[max(0, at - 3) : at] == b"\n\r\n"
+    """Whether a blank line stands before a place."""
+    return data[max(0, at - 2) : at] == b"\n\n" or data[max(0, at - 3) : at] == b"\n\r\n"
 
 
-def _item(data: bytes, message: EmailMessage, start: int, end: int, line: int) -> Item:
+def _item(raw: bytes, message: EmailMessage, start: int, line: int) -> Item:
     headers = [f"{name}: {_header(message, name)}" for name in _SHOWN if _header(message, name)]
     subject = _header(message, "Subject")
     text = "\n".join(headers) + "\n\n" + _body(message)
+    _, size, first, last = anchor(raw, 0, len(raw), line)
     return Item(
         text.strip().encode("utf-8", "replace").decode("utf-8"),
-        *anchor(data, start, end, line),
+        start,
+        start + size,
+        first,
+        last,
         record_id=_header(message, "Message-ID").strip("<>")[:200] or f"message {line}",
         scope=_REPLY.sub("", subject, count=1) if _REPLY.match(subject) else subject,
         timestamp=_date(message),

@@ -40,7 +40,7 @@ def extract_records(content: Content, max_chars: int) -> Derived:
     if not newest.total:
         raise ValueError("it is no JSON" if left.malformed else "no record holds text")
     kept = newest.kept()
-    return Derived(EXTRACTOR, VERSION, kept, tuple(_notes(left, newest.total - len(kept), newest.total)))
+    return Derived(EXTRACTOR, VERSION, kept, tuple(_notes(left, newest, len(kept))))
 
 
 def extract_all(data: bytes, limit: int) -> Derived:
@@ -114,10 +114,10 @@ def _counted(fields: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(fields.items())[:8])
 
 
-def _notes(left: LeftOut, dropped: int, total: int) -> Iterator[str]:
+def _notes(left: LeftOut, newest: Newest, kept: int) -> Iterator[str]:
     """What a model must know of the data that it can't see."""
-    if dropped:
-        yield f"{dropped} of {total} records are left out: the text is over the cap; the newest are kept"
+    if kept < newest.total:
+        yield newest.truncated("records", kept)
     if left.binary:
         yield f"binary data is left out ({_counted(left.binary)})"
     if left.reserved:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from agentloop.items import Group, PackedItems, Span4
+from agentloop.items import Group, Item, PackedItems, Span4
 
 _PARTS = 8  # of the cap: the size of the runs that are let go
 
@@ -47,6 +47,17 @@ class Newest:
         if self._head is not None:
             while self._chars - self._runs[0].chars > self._max:
                 self._chars -= self._runs.popleft().chars
+
+    def append(self, item: Item) -> None:
+        """Take the next item."""
+        span = (item.byte_start, item.byte_end, item.line_start, item.line_end)
+        group = (item.scope, item.speaker, item.page, item.heading)
+        self.add(item.text, span, item.record_id, item.timestamp, group)
+
+    def truncated(self, what: str, kept: int) -> str:
+        """The note that tells what the cap cut off."""
+        left = self.total - kept
+        return f"{left} of {self.total} {what} are left out: the text is over the cap; the newest are kept"
 
     def kept(self) -> PackedItems:
         """The items that fit, in the order of the file; of an item that alone is too long, its beginning."""
