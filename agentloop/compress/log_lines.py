@@ -62,8 +62,12 @@ def log_claim(region: Region, corpus: Corpus, question: Question, asked: str) ->
     lines = [best]
     if gains and max(gains)[0] > 0:
         lines = sorted([best, max(gains)[2]])
+    derived = corpus.files[region.file].derived
+    # the lines of packed text are all at the header of their file
+    packed = derived is not None and derived.extractor in ("compressed", "text")
     text = " | ".join(
-        f"L{region.lines[n].number}: {clip(one_line(texts[n]), MAX_LINE_CHARS // len(lines))}" for n in lines
+        f"{'' if packed else f'L{region.lines[n].number}: '}{clip(one_line(texts[n]), MAX_LINE_CHARS // len(lines))}"
+        for n in lines
     )
     first, last = _bounds(region, texts, lines)
     level = severity(texts[best])[1]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentloop.logs.failures import find_blocks, weights_of
-from agentloop.logs.lines import Line, Reading, read_lines
+from agentloop.logs.lines import Line, Reading, read_lines, read_series
 from agentloop.logs.phases import Phase, find_phases
 from agentloop.logs.ranking import Passing, Ranked, anchor, rank, root
 from agentloop.logs.severity import Level, Weight
@@ -53,22 +53,25 @@ def passing_templates(files: Sequence[SourceFile]) -> Passing | None:
 
 
 def analyse(
-    file: SourceFile, *, passing: Passing | None = None, window: TimeWindow | None = None
+    file: SourceFile | Sequence[SourceFile],
+    *,
+    passing: Passing | None = None,
+    window: TimeWindow | None = None,
 ) -> LogAnalysis:
     """Understand one log.
 
     Args:
-        file: a file whose text is a log.
+        file: a file whose text is a log, or the files of a rotated series, oldest first.
         passing: templates of passing runs, to tell what this run alone says.
         window: bounds of the stamps; lines without one belong to the stamp before them.
 
     Raises:
         ValueError: a bound of `window` is not ISO 8601.
     """
-    reading = read_lines(file)
+    reading = read_lines(file) if isinstance(file, SourceFile) else read_series(file)
     if window is not None and (window.start or window.end):
         kept = _within(reading.lines, window)
-        reading = Reading(reading.file, kept, reading.total, reading.total - len(kept))
+        reading = replace(reading, lines=kept, skipped=reading.total - len(kept))
     weights = weights_of(reading.lines)
     end = anchor(reading.lines, weights)
     ranked = rank(reading.lines, find_blocks(reading.lines, weights), end, passing)

@@ -14,6 +14,7 @@ from agentloop.logs.grouping import Group, groups_of, kin
 from agentloop.logs.lines import place
 from agentloop.logs.phases import phase_of
 from agentloop.logs.ranking import Ranked
+from agentloop.logs.series import series
 from agentloop.logs.severity import Weight
 from agentloop.logs.trimming import extent, lead_up
 from agentloop.request import CompressRequest
@@ -49,8 +50,8 @@ def log_drafts(
     """
     passing = passing_templates(baseline_files)
     told: list[tuple[float, int, list[Draft]]] = []
-    for order, file in enumerate(files):
-        analysis = analyse(file, passing=passing, window=request.task_params.time_window)
+    for order, stream in enumerate(series(files)):
+        analysis = analyse(stream, passing=passing, window=request.task_params.time_window)
         if seen is not None:
             seen(analysis)
         reading = analysis.reading
@@ -148,7 +149,7 @@ def _places(analysis: LogAnalysis, group: Group, *, is_root: bool) -> tuple[Plac
     places: list[Place] = []
     at = span.first
     while at <= span.last and len(places) < PLACES:
-        end = min(span.last, at + PLACE_LINES - 1)
+        end = analysis.reading.end_of_part(at, min(span.last, at + PLACE_LINES - 1))
         places.append(place(analysis.reading, at, end))
         at = end + 1
     before = lead_up(analysis.lines, analysis.phases, group.ranked.block) if is_root else None

@@ -6,8 +6,8 @@ new, with a few lines around each, the beginning and the end; `Reading.skipped` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from agentloop.logs.ansi import strip
 from agentloop.logs.blocks import Block, blocks
@@ -21,6 +21,7 @@ WHOLE_BYTES = 16 << 20  # a log up to this is analysed line by line: about two s
 RAW_LOOK = 1200  # bytes of a line that are decoded; what lies behind is seen by exact search only
 EDGE_BYTES = 1 << 20  # of a larger log, read whole at its beginning and end
 AROUND_BYTES = 2048  # before and after each new line of a larger log
+_PACKED = frozenset({"compressed", "text"})  # extractors whose items have no lines of their own in the file
 MAX_LINES = 400_000  # of a larger log; the earliest and the last are kept
 
 
@@ -28,7 +29,7 @@ MAX_LINES = 400_000  # of a larger log; the earliest and the last are kept
 class Line:
     """One line. `text` is the message without stamp, level and escapes, indentation kept."""
 
-    number: int  # 1-based, in the file; of the enclosing item for derived text
+    number: int  # 1-based, in the file; of packed text in the text
     start: int  # byte offsets in the file, without the newline
     end: int
     text: str
@@ -38,16 +39,46 @@ class Line:
     item: int = -1  # derived text: the item, and the characters in it
     char_start: int = 0
     char_end: int = 0
+    part: int = 0  # of a rotated series: the file
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The lines of one log that an analysis works on, in order, and how many it did not see."""
+    """The lines of one log that an analysis works on, in order, and how many it did not see.
+
+    Of a rotated series `parts` are the files, oldest first, and `file` is the newest.
+    """
 
     file: SourceFile
     lines: tuple[Line, ...]
     total: int
     skipped: int
+    parts: tuple[SourceFile, ...] = ()
+
+    def of(self, line: Line) -> SourceFile:
+        """The file that a line stands in."""
+        return self.parts[line.part] if self.parts else self.file
+
+    def end_of_part(self, first: int, last: int) -> int:
+        """The last index from `first` to `last` whose line stands in the file of `first`."""
+        while self.parts and self.lines[last].part != self.lines[first].part:
+            last -= 1
+        return last
+
+
+def read_series(files: Sequence[SourceFile], whole_bytes: int = WHOLE_BYTES) -> Reading:
+    """The lines of rotated logs as one stream, oldest first."""
+    if len(files) == 1:
+        return read_lines(files[0], whole_bytes)
+    readings = [read_lines(file, whole_bytes) for file in files]
+    lines = tuple(replace(line, part=n) for n, reading in enumerate(readings) for line in reading.lines)
+    return Reading(
+        files[-1],
+        lines,
+        sum(reading.total for reading in readings),
+        sum(reading.skipped for reading in readings),
+        tuple(files),
+    )
 
 
 def read_lines(file: SourceFile, whole_bytes: int = WHOLE_BYTES) -> Reading:
@@ -130,12 +161,15 @@ def _line(raw: str, number: int, start: int, end: int) -> Line:
 
 
 def _derived_lines(derived: Derived) -> Iterator[Line]:
+    packed = derived.extractor in _PACKED
+    number = 0
     for index, item in enumerate(derived.items):
         at = 0
         for raw in item.text.split("\n"):
+            number += 1
             prefix = split_prefix(strip(raw[:RAW_LOOK]))
             yield Line(
-                item.line_start,
+                number if packed else item.line_start,
                 item.byte_start,
                 item.byte_end,
                 prefix.text,
@@ -150,16 +184,18 @@ def _derived_lines(derived: Derived) -> Iterator[Line]:
 
 
 def place(reading: Reading, first: int, last: int) -> Place:
-    """The place of lines `first..last` (indexes, inclusive) with the times that stand in them."""
+    """The place of lines `first..last` (indexes, inclusive) with the times that stand in them.
+
+    Where a rotated series goes on in the next file the place ends with its first file.
+    """
+    last = reading.end_of_part(first, last)
     opening, closing = reading.lines[first], reading.lines[last]
     stamps = [line.stamp.text for line in reading.lines[first : last + 1] if line.stamp is not None]
     times = (stamps[0], stamps[-1]) if stamps else ("", "")
-    index = reading.file.index
-    derived = reading.file.derived
+    file = reading.of(opening)
+    index, derived = file.index, file.derived
     if derived is None:
-        end = min(
-            closing.end + 1, reading.file.content.size
-        )  # with its newline: a blank line has nothing else
+        end = min(closing.end + 1, file.content.size)  # with its newline: a blank line has nothing else
         return Place(
             index,
             opening.start,

@@ -78,6 +78,8 @@ class LogSummary(Out):
     unread: Count = 0
     failures: Count
     root_line: Annotated[int, Field(ge=1)] | None = None
+    root_path: str = ""
+    rotated: Count = 0
     phases: tuple[Step, ...] = ()
     clusters: tuple[LineCluster, ...] = ()
     bursts: Count = 0

@@ -33,10 +33,15 @@ class LogSummaries:
         lines, reading = analysis.lines, analysis.reading
         failed = [r for r in analysis.ranked if r.block.weight >= Weight.FAILURE]
         head: dict[str, Any] = {"path": path, "lines": reading.total, "failures": len(failed)}
+        if reading.parts:
+            head["rotated"] = len(reading.parts)
         if reading.skipped:
             head["unread"] = reading.skipped
         if analysis.root is not None:
-            head["root_line"] = lines[analysis.root.block.head].number
+            root = lines[analysis.root.block.head]
+            head["root_line"] = root.number
+            if reading.parts:
+                head["root_path"] = reading.of(root).path
         bursts = sum(cluster.peak_minute >= BURST for cluster in analysis.clusters)
         if bursts:
             head["bursts"] = bursts
