@@ -65,10 +65,9 @@ def log_claim(region: Region, corpus: Corpus, question: Question, asked: str) ->
     derived = corpus.files[region.file].derived
     # the lines of packed text are all at the header of their file
     packed = derived is not None and derived.extractor in ("compressed", "text")
-    text = " | ".join(
-        f"{'' if packed else f'L{region.lines[n].number}: '}{clip(one_line(texts[n]), MAX_LINE_CHARS // len(lines))}"
-        for n in lines
-    )
+    room = MAX_LINE_CHARS // len(lines)
+    labels = ["" if packed else f"L{region.lines[n].number}: " for n in lines]
+    text = " | ".join(f"{a}{clip(one_line(texts[n]), room)}" for a, n in zip(labels, lines, strict=True))
     first, last = _bounds(region, texts, lines)
     level = severity(texts[best])[1]
     kind = "log_error" if level in ("fatal", "error") else "log_event"
