@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from agentloop.index import words
@@ -89,6 +90,7 @@ def _term(entry: Entry, index: LexicalIndex, target: str, weight: float) -> tupl
     return Term(tuple(forms.items()), weight, tuple(phrases)), set(forms)
 
 
+@lru_cache(maxsize=1 << 14)
 def sounds(word: str) -> str:
     """A word by its sounds, alike in the spellings of European languages."""
     found = words.fold(word.lower())
