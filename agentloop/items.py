@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import overload
 
@@ -109,6 +110,13 @@ class PackedItems(Sequence[Item]):
         self._group.extend(numbers[number] for number in other._group)
         self._recent = ()
         self.chars += other.chars
+
+    def regrouped(self, told: Callable[[Group], Group]) -> PackedItems:
+        """The same items with other scopes, speakers, pages or headings; text and spans are shared."""
+        other = copy(self)
+        other._groups = [told(group) for group in self._groups]
+        other._known = {}  # nothing is appended to a sequence that was read
+        return other
 
     def _number(self, group: Group) -> int:
         number = self._known.get(group)

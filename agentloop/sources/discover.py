@@ -18,6 +18,7 @@ from agentloop.sources.labels import make_labels
 from agentloop.sources.manifest import corpus_hash
 from agentloop.sources.opening import Refused, open_dir, open_parent
 from agentloop.sources.reader import Allowance, Known, LaterError, Reader
+from agentloop.sources.records.slack import with_names
 from agentloop.sources.report import check_declared, nothing_left, refusal, warn_of, warn_of_notes
 from agentloop.sources.stdin import read_stdin
 from agentloop.sources.uri import absolute_path, path_error
@@ -52,7 +53,7 @@ def discover(
             nothing left to index), INPUT_HASH_MISMATCH (a declared hash is not that of the input).
     """
     # all paths are judged before the first one is opened
-    targets = [_target(ref, f"in{n}", policy) for n, ref in enumerate(request.input_refs, 1)]
+    targets = [target_of(ref, f"in{n}", policy) for n, ref in enumerate(request.input_refs, 1)]
     allowance = Allowance(caps.max_files, caps.max_total_bytes, caps.max_record_chars)
     job = _Discovery(caps, policy, allowance, progress, read, known)
     for number, (ref, target) in enumerate(zip(request.input_refs, targets, strict=True), 1):
@@ -74,7 +75,7 @@ def discover(
     return Corpus(tuple(job.inputs), files, tuple(job.excluded), tuple(dict.fromkeys(job.notes)))
 
 
-def _target(ref: InputRef, input_id: str, policy: Policy) -> tuple[str, str] | None:
+def target_of(ref: InputRef, input_id: str, policy: Policy) -> tuple[str, str] | None:
     """The input's absolute path and the allowed root that it lies in ("/" without policy); None: stdin."""
     if ref.type is InputType.STDIN or ref.uri == "-":
         return None
@@ -126,7 +127,7 @@ class _Discovery:
         except Refused as exc:
             raise refusal(input_id, path, exc) from None
         try:
-            fd = _try_dir(path, name, parent, trusted)
+            fd = try_dir(path, name, parent, trusted)
             if fd is not None:
                 self._walk(ref, input_id, path, fd)
                 return
@@ -257,10 +258,10 @@ class _Discovery:
         self.inputs.append(
             InputInfo(input_id, ref.type, ref.role, root, is_dir, digest, classification, commit, tree)
         )
-        self.files += found
+        self.files += with_names(found) if is_dir or len(found) > 1 else found
 
 
-def _try_dir(path: str, name: str, parent: int, trusted: str) -> int | None:
+def try_dir(path: str, name: str, parent: int, trusted: str) -> int | None:
     """A descriptor of the input when it is a folder, None when it is anything else but a link."""
     if path == trusted:  # the operator named it: it may be a link
         try:

@@ -43,7 +43,7 @@ _WARNED = {
     SkipReason.MALFORMED: WarningCode.INPUTS_SKIPPED,
 }
 _EXAMPLES = 3
-TRUNCATED = "are left out: the text is over the cap"
+CUT_OFF = ("are left out: the text is over the cap", "the records there are left out")
 _REFUSALS = {
     SkipReason.VANISHED: ("not_found", "does not exist"),
     SkipReason.SYMLINK: (
@@ -128,7 +128,7 @@ def warn_of(excluded: Sequence[Exclusion]) -> Iterator[tuple[WarningCode, str]]:
 
 
 def warn_of_notes(notes: Sequence[str]) -> Iterator[tuple[WarningCode, str]]:
-    """INPUT_TRUNCATED for records that a cap cut off."""
+    """INPUT_TRUNCATED for records that a cap cut off, or that are no JSON."""
     for note in notes:
-        if TRUNCATED in note:
+        if any(told in note for told in CUT_OFF):
             yield WarningCode.INPUT_TRUNCATED, note

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from agentloop.config import Caps
+from agentloop.items import PackedItems
 from agentloop.request import Classification, InputType
 from agentloop.sources.archives.members import (
     Entry,
@@ -213,7 +214,7 @@ def _placed(derived: Derived, content: Content, entry: Entry) -> Derived:
     """All items at the header of the member: compressed text has no lines that a reader could look at."""
     line = _lines_before(content, entry.start) + 1
     last = line + content.read(entry.start, max(entry.start, entry.end - 1)).count(b"\n")
-    items = tuple(
+    items = PackedItems(
         replace(item, byte_start=entry.start, byte_end=entry.end, line_start=line, line_end=last)
         for item in derived.items
     )

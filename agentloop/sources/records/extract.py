@@ -38,7 +38,7 @@ def extract_records(content: Content, max_chars: int) -> Derived:
     if not newest.total and left.binary:
         raise BinaryOnlyError(f"its records hold binary data only ({_counted(left.binary)})")
     if not newest.total:
-        raise ValueError("it is no JSON" if left.malformed else "no record holds text")
+        raise ValueError("it is no JSON" if left.malformed or left.broken_line else "no record holds text")
     kept = newest.kept()
     return Derived(EXTRACTOR, VERSION, kept, tuple(_notes(left, newest, len(kept))))
 
@@ -68,8 +68,10 @@ def _read(content: Content, emitter: Emitter, left: LeftOut) -> None:
             emitter.element(node, str(number))
             first = pull.peek()
     except MalformedError as exc:
-        left.malformed += 1
-        if first != "[":  # an array can't go on behind what is no JSON, lines can
+        if first == "[":  # an array can't go on behind what is no JSON, lines can
+            left.broken_line = exc.at.line
+        else:
+            left.malformed += 1
             _lines(content, exc.at.byte, exc.at.line, emitter, left, number)
 
 
@@ -124,6 +126,8 @@ def _notes(left: LeftOut, newest: Newest, kept: int) -> Iterator[str]:
         yield f"reserved fields are left out ({', '.join(sorted(left.reserved)[:8])})"
     if left.branches:
         yield f"{left.branches} messages of other branches than the chosen one are left out"
+    if left.broken_line:
+        yield f"from line {left.broken_line} on it is no JSON; the records there are left out"
     if left.malformed:
         yield f"{left.malformed} places are no JSON; the records there are left out"
     if left.deep:

@@ -70,6 +70,7 @@ class LeftOut:
     reserved: Counter[str] = field(default_factory=Counter)
     branches: int = 0  # messages of regenerated answers and edits that are not the chosen branch
     malformed: int = 0
+    broken_line: int = 0  # of an array, from which on it is no JSON; 0: none
     deep: int = 0
 
 
