@@ -21,10 +21,14 @@ from agentloop.index.groups import Same, same
 from agentloop.index.lexical import LexicalIndex
 from agentloop.request import CompressRequest, InputRole, InputType
 from agentloop.sources import discover
+from agentloop.sources.renew import renewed
 from agentloop.sources.report import check_declared
 from agentloop.sources.snapshot import Snapshot, content_hash, identity, take
 from agentloop.sources.uri import absolute_path
 from agentloop.types import Chunk, Corpus, FileKind, Memory, SourceFile
+
+MOST_EDITED = 500
+"""Files that are read again by themselves; after more (another branch) discovery looks at everything."""
 
 Progress = Callable[[Stage, float], None]
 
@@ -152,7 +156,9 @@ def build(
             "input_refs": tuple(ref.model_copy(update={"content_hash": None}) for ref in request.input_refs)
         }
     )
-    corpus = discover(undeclared, caps, policy, ledger, known=_Known(kept) if kept else None)
+    corpus = _edited(kept, snapshot, request, caps, policy, ledger) if kept and snapshot else None
+    if corpus is None:
+        corpus = discover(undeclared, caps, policy, ledger, known=_Known(kept) if kept else None)
     layers = ["file_hash"] if kept else []
     progress(Stage.CHUNKING, 0.2)
     chunks, reused = _chunks(corpus, ledger, caps, kept)
@@ -190,6 +196,38 @@ def skipped(corpus: Corpus) -> frozenset[str]:
         for left in corpus.excluded
         if left.is_dir and os.path.basename(left.path) != ".git"
     )
+
+
+def _edited(
+    kept: Warm, now: Snapshot, request: CompressRequest, caps: Caps, policy: Policy, ledger: Ledger
+) -> Corpus | None:
+    """The kept corpus with its edited files read again, told as discovery tells it.
+
+    None where names came or went, or anything but files of the corpus changed: git's state, what was left
+    out, the rules of what is ignored.
+    """
+    if kept.snapshot is None:
+        return None
+    before, found = kept.snapshot.entries, now.without(skipped(kept.corpus)).entries
+    if before.keys() != found.keys():
+        return None
+    files = dict(places(kept.corpus))
+    edited: dict[str, list[str]] = {}
+    for path in sorted({*kept.snapshot.racy(), *(p for p in found if found[p] != before[p])}):
+        if path in files:
+            edited.setdefault(files[path].input_id, []).append(files[path].path)
+        elif not os.path.isdir(path) or "/.git/" in path:
+            return None
+    if sum(map(len, edited.values())) > MOST_EDITED:
+        return None
+    corpus = renewed(kept.corpus, edited, request, caps, policy)
+    if corpus is not None:
+        for warning in kept.warnings:
+            if warning[2] is Stage.DISCOVERY:
+                ledger.warn(*warning)
+        size = sum(file.size for file in corpus.files)
+        ledger.add(Stage.DISCOVERY, files=len(corpus.files), bytes=size, skipped=len(corpus.excluded))
+    return corpus
 
 
 class _Known:

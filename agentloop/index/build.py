@@ -14,6 +14,9 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.index import words
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile, text_of
 
+Extras = dict[tuple[str, int, int], tuple[str, str]]
+"""Index text beside a chunk's own, by kind and content hash of its file, and span: parts of identifiers, terms of other scripts."""
+
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
 _PATH_WORD = re.compile(r"[^\W_]+")
 
@@ -74,15 +77,20 @@ class IndexBuild:
     With it a caller can go on making chunks while those before are indexed.
     """
 
-    def __init__(self, index: tantivy.Index | None = None, *, threads: int = 0) -> None:
+    def __init__(
+        self, index: tantivy.Index | None = None, *, threads: int = 0, extras: Extras | None = None
+    ) -> None:
         """Add to `index`, or to a new one; `threads` of tantivy, 0 for as many as there are cores.
+
+        Args:
+            extras: what earlier builds added to the text of chunks; it is added to.
 
         Raises:
             ValueError: tantivy refused; `build_errors` gives it a code.
         """
         self.index = index or empty_index()
         self._writer = self.index.writer(HEAP_BYTES, num_threads=threads)
-        self._documents = _Documents()
+        self._documents = _Documents(extras)
         self._keys: Iterator[int] = count()
 
     def add(self, file: SourceFile, chunks: Iterable[Chunk]) -> None:
@@ -137,7 +145,8 @@ def path_words(path: str) -> str:
 class _Documents:
     """Makes documents; words that were split once are remembered."""
 
-    def __init__(self) -> None:
+    def __init__(self, extras: Extras | None) -> None:
+        self._extras = extras
         self._camel = words.CamelParts()
         self._foreign = words.ForeignTerms()
         self._current: SourceFile | None = None
@@ -156,13 +165,9 @@ class _Documents:
             text = data.decode("utf-8")
         document = tantivy.Document()
         document.add_text("body", text)
-        extra = self._camel.of(data)
-        if extra:
-            document.add_text("body", extra)
-        if not data.isascii():
-            further = self._foreign.of(text, data, file.kind is not FileKind.DATA)
-            if further:
-                document.add_text("body", further)
+        for extra in self._extra(file, chunk, text, data):
+            if extra:
+                document.add_text("body", extra)
         if chunk.name:
             document.add_text("name", chunk.name)
             split = "" if chunk.name.islower() else self._camel.of(chunk.name.encode("utf-8", "replace"))
@@ -170,3 +175,16 @@ class _Documents:
                 document.add_text("name", split)
         document.add_text("path", self._path)
         return document
+
+    def _extra(self, file: SourceFile, chunk: Chunk, text: str, data: bytes) -> tuple[str, str]:
+        """What is indexed beside a chunk's text: most of the time that a document takes."""
+        key = (f"{file.kind}:{file.content_hash}", chunk.byte_start, chunk.byte_end)
+        known = self._extras if file.derived is None else None
+        found = None if known is None else known.get(key)
+        if found is None:
+            foreign = not data.isascii()
+            further = self._foreign.of(text, data, file.kind is not FileKind.DATA) if foreign else ""
+            found = (self._camel.of(data), further)
+            if known is not None:
+                known[key] = found
+        return found

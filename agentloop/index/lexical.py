@@ -16,7 +16,7 @@ from operator import attrgetter
 
 import tantivy
 
-from agentloop.index.build import IndexBuild, build_errors, empty_index
+from agentloop.index.build import Extras, IndexBuild, build_errors, empty_index
 from agentloop.index.groups import MOST_GROUPS, grouped, regrouped
 from agentloop.index.language import stemmer
 from agentloop.index.polish import readings
@@ -78,6 +78,7 @@ class LexicalIndex:
         self._count = len(chunks)
         self._groups = grouped(corpus, chunks, MOST_GROUPS if updatable else 1)
         self._variants: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        self._extras: Extras = {}
         with build_errors():
             if len(self._groups) > 1:
                 self._index = empty_index()
@@ -94,7 +95,9 @@ class LexicalIndex:
     def _fill(self, corpus: Corpus, chunks: Sequence[Chunk], which: Sequence[int]) -> None:
         """Index groups anew, each as one segment: one thread, one commit."""
         groups = self._groups
-        build = IndexBuild(self._index, threads=1)
+        if len(self._extras) > 2 * len(chunks) + 1000:
+            self._extras.clear()  # of content that is gone
+        build = IndexBuild(self._index, threads=1, extras=self._extras)
         for group in which:
             mine = chunks[groups.starts[group] : groups.starts[group + 1]]
             build.replace_group(corpus, group, groups.keys(group), mine)

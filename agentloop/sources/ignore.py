@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from agentloop.sources.ignore_patterns import Pattern, parse_line
 
+IGNORE_FILES = frozenset({".gitignore", ".agentloopignore"})
 MAX_IGNORE_BYTES = 4 << 20
 MAX_PATTERNS = 50_000  # of one file; a hostile one must not make each path cost a second
 _BATCH = 500  # alternatives in one expression
