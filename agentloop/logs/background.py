@@ -74,7 +74,7 @@ def timeline(analysis: LogAnalysis) -> Draft | None:
     number = analysis.phases.index(current) + 1
     return Draft(
         "timeline",
-        f"{name}: the root failure is in this step, {number} of {len(analysis.phases)}",
+        f"{name} (failed; step {number}/{len(analysis.phases)})",
         (place(analysis.reading, current.at, current.at),),
         0.15,
         0.3,
