@@ -16,7 +16,7 @@ from agentloop.request import Mode, TaskType
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.retrieval.semantic import Semantics
 from agentloop.tasks.evidence import task_evidence
-from agentloop.tasks.model import TaskEvidence
+from agentloop.tasks.model import TaskEvidence, with_history
 from agentloop.types import Chunk, Corpus
 from agentloop.verify import verify_released
 
@@ -51,15 +51,16 @@ async def answered(
         0.85,
         lambda: task_evidence(ranking, corpus, chunks, request, parser, ledger, looped),
     )
+    cited = with_history(corpus, evidence.history)
     if request.task_type is TaskType.PROPOSE_PATCH:
-        evidence = await _patch(job, evidence, corpus, parser)
+        evidence = await _patch(job, evidence, cited, parser)
     built = await job.stage(
         Stage.COMPRESSION,
         0.9,
         lambda: build_pack(
             evidence.drafts,
             ranking,
-            corpus,
+            cited,
             request,
             env.policy,
             ledger,
@@ -71,7 +72,7 @@ async def answered(
         ),
     )
     await job.stage(
-        Stage.VALIDATION, 0.95, lambda: verify_released(built, corpus, request, env.policy, env.caps)
+        Stage.VALIDATION, 0.95, lambda: verify_released(built, cited, request, env.policy, env.caps)
     )
     env.progress(Stage.VALIDATION, 1.0)
     return Outcome(built.pack, built.released, built.artifacts, ranking, corpus, chunks, ledger, looped)

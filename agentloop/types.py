@@ -157,6 +157,7 @@ class SourceFile:
     commit: str = ""  # only for content that is not the work tree's
     modified_ns: int = 0  # st_mtime_ns of the descriptor that was read; orders `completion` only
     archive: Archive | None = None  # where the file is a member of one
+    historic: bool = False  # an earlier version that evidence cites; it was not searched
 
     @property
     def ref_path(self) -> str:

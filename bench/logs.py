@@ -2,7 +2,10 @@
 
     python bench/logs.py quality GOLDEN/cidiff [--half even|odd] [--detail]
     python bench/logs.py speed LOG
+    python bench/logs.py whole [--megabytes 1000] [--log LOG]
 
+`whole` runs `agentloop compress --task summarize_logs` on a log of that size, made for it and deleted
+afterwards, and tells processor seconds and peak memory of the command and all its children.
 `quality` reads `questions.jsonl`, `corpus.jsonl` and `pass_logs.jsonl.gz` of a golden set. Coverage of a log
 is the share of its labelled lines among the first N distinct lines that the evidence references, in order;
 precision is the share of those lines that are labelled. Both are means over the logs. The evidence is that of
@@ -16,12 +19,16 @@ import argparse
 import gzip
 import itertools
 import json
+import os
+import random
 import resource
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from agentloop import compress_sync
@@ -190,6 +197,73 @@ def speed(args: argparse.Namespace) -> None:
         )
 
 
+FAULT = (
+    "{stamp} ERROR store.segment - checksum mismatch in ledger segment 0042, refusing to serve\n"
+    "Traceback (most recent call last):\n"
+    '  File "/srv/app/store/segment.py", line 88, in load\n    verify(block)\n'
+    "ChecksumError: segment 0042 is damaged\n"
+)
+ECHO = "{stamp} ERROR gateway - upstream answered 503, request {token} dropped\n"
+BEGIN = datetime(2024, 5, 1)  # noqa: DTZ001 - a log without a zone
+LINES = (
+    "{stamp} INFO gateway - {token} GET /api/v1/orders/{number} 200 in {small} ms\n",
+    "{stamp} INFO worker-{small} - picked job {token} from queue invoices, {number} bytes\n",
+    "{stamp} DEBUG cache - hit {token} age={small} size={number}\n",
+    "{stamp} WARN pool - {small} of 64 connections in use, oldest {number} ms, client 10.1.{small}.7\n",
+    "{stamp} INFO scheduler - shard {small} moved to node-{small} epoch {number} ticket {token}\n",
+)
+
+
+def write_log(path: Path, size: int, seed: int = 7) -> int:
+    """A service's log of about `size` bytes: the fault after two thirds, then echoes. Returns its line."""
+    rng = random.Random(seed)
+    written = number = fault = 0
+    with path.open("w", encoding="utf-8") as out:
+        while written < size:
+            number += 1
+            stamp = (BEGIN + timedelta(seconds=number // 200)).isoformat(" ")
+            form = ECHO if fault and rng.random() < 0.05 else LINES[rng.randrange(len(LINES))]
+            if not fault and written > size * 2 // 3:
+                fault, form = number, FAULT
+            values = {
+                "token": f"{rng.getrandbits(64):016x}",
+                "number": rng.randrange(10**6),
+                "small": rng.randrange(64),
+            }
+            text = form.format(stamp=stamp, **values)
+            number += text.count("\n") - 1
+            written += out.write(text)
+    return fault
+
+
+RUN = "import sys; from broker.cli import main; sys.exit(main())"
+
+
+def whole(args: argparse.Namespace) -> None:
+    """Processor seconds and peak memory of the command on one log."""
+    with tempfile.TemporaryDirectory(prefix="agentloop-bench-") as folder:
+        path, fault = args.log, 0
+        if path is None:
+            path = Path(folder) / "service.log"
+            fault = write_log(path, args.megabytes * 1_000_000)
+        command = [sys.executable, "-c", RUN, "compress", "What is the root failure?", str(path)]
+        command += ["--task", "summarize_logs", "--format", "json", "--output", f"{folder}/pack.json"]
+        started = time.perf_counter()
+        child = subprocess.Popen(command, env={**os.environ, "AGENTLOOP_CACHE": "off"})
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - started
+        megabytes = path.stat().st_size / 1e6
+        first = json.loads(Path(folder, "pack.json").read_bytes())["payload"]["evidence"][0]
+        ref = first["source_refs"][0]
+        print(f"{megabytes:.0f} MB: {used.ru_utime + used.ru_stime:.1f} s of processor time, {wall:.1f} s, "
+              f"peak {used.ru_maxrss / 1024:.0f} MB, exit {child.returncode}")  # fmt: skip
+        print(
+            f"first: {first['kind']} at line {ref['line_start']}"
+            + (f", the fault's is {fault}" if fault else "")
+        )
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -205,6 +279,10 @@ def main() -> None:
     timed = commands.add_parser("speed")
     timed.add_argument("log", type=Path)
     timed.set_defaults(run=speed)
+    run = commands.add_parser("whole")
+    run.add_argument("--megabytes", type=int, default=1000)
+    run.add_argument("--log", type=Path)
+    run.set_defaults(run=whole)
     args = parser.parse_args()
     args.run(args)
 

@@ -80,6 +80,8 @@ def _bytes(request: CompressRequest, ref: Mapping[str, Any]) -> bytes | None:
     whole = os.path.join(root, path) if os.path.isdir(root) else root
     if ".." in path.split("/") or path.startswith("/"):
         return None
+    if ref.get("commit"):
+        return _committed(os.path.abspath(root), str(ref["commit"]), path)
     try:
         parent = open_parent(whole, root)
     except Refused:
@@ -92,6 +94,19 @@ def _bytes(request: CompressRequest, ref: Mapping[str, Any]) -> bytes | None:
         os.close(parent)
     with os.fdopen(descriptor, "rb") as file:
         return file.read() if status.st_size <= MAX_FILE else None
+
+
+def _committed(root: str, commit: str, path: str) -> bytes | None:
+    """A file as a commit has it, read as objects."""
+    from agentloop.sources.git import blob_at, open_store
+
+    with open_store(root) as store:
+        if isinstance(store, str):
+            return None
+        try:
+            return blob_at(store, commit, path, MAX_FILE)
+        except (KeyError, ValueError):
+            return None
 
 
 def _same(data: bytes, content_hash: str) -> bool:

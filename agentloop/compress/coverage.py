@@ -52,9 +52,10 @@ class CoverageAccount:
             else ()
             for reason, gone in by_reason.items()
         }
-        self._files_seen = len(corpus.files) + sum(not gone.is_dir for gone in corpus.excluded)
-        self._files_indexed = len(corpus.files)
-        self._bytes_indexed = sum(file.size for file in corpus.files)
+        searched = [file for file in corpus.files if not file.historic]
+        self._files_seen = len(searched) + sum(not gone.is_dir for gone in corpus.excluded)
+        self._files_indexed = len(searched)
+        self._bytes_indexed = sum(file.size for file in searched)
         self._truncated = corpus.notes
 
     @property
@@ -101,6 +102,7 @@ def coverage_artifact(corpus: Corpus) -> dict[str, Any]:
                 "language": file.language,
             }
             for file in corpus.files
+            if not file.historic
         ],
         "excluded": [
             {

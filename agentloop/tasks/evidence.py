@@ -19,8 +19,8 @@ from agentloop.tasks.logs import (
     failure_drafts,
     led_by,
 )
-from agentloop.tasks.model import TaskEvidence
-from agentloop.tasks.recent import recent_drafts
+from agentloop.tasks.model import TaskEvidence, with_history
+from agentloop.tasks.recent import Recent
 from agentloop.types import Chunk, Corpus, Draft, Ranking
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def task_evidence(
         from agentloop.tasks.debug.evidence import debug_evidence
 
         evidence = debug_evidence(found, failures, corpus, chunks, request, parser)
-        evidence = replace(evidence, drafts=_with_changes(evidence.drafts, corpus, request))
-        return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
+        evidence = _with_changes(evidence, corpus, request)
+        return replace(evidence, drafts=_led(claimed, evidence, corpus), answer=answer)
     if request.task_type is TaskType.INSPECT_REPO:
         from agentloop.tasks.inspect.evidence import inspect_evidence
 
         evidence = inspect_evidence(found, corpus, chunks, request, parser)
-        evidence = replace(evidence, drafts=_with_changes(evidence.drafts, corpus, request))
-        return replace(evidence, drafts=led_by(claimed, evidence.drafts, corpus), answer=answer)
+        evidence = _with_changes(evidence, corpus, request)
+        return replace(evidence, drafts=_led(claimed, evidence, corpus), answer=answer)
     if request.task_type is TaskType.SUMMARIZE_LOGS and failures and asks_for_failure(request.question):
         found = beside_failures(found, request.question)
     details: Details | None = None
@@ -73,11 +73,19 @@ def task_evidence(
         details = (lambda _: logs) if logs else None
     lead = len(failures) if request.task_type is TaskType.SUMMARIZE_LOGS else LEADING
     drafts = distinct([*failures[:lead], *found, *failures[lead:]], corpus)
-    drafts = _with_changes(drafts, corpus, request)
-    return TaskEvidence(led_by(claimed, drafts, corpus), details, answer=answer)
+    evidence = _with_changes(TaskEvidence(drafts, details), corpus, request)
+    return replace(evidence, drafts=_led(claimed, evidence, corpus), answer=answer)
 
 
-def _with_changes(drafts: Sequence[Draft], corpus: Corpus, request: CompressRequest) -> list[Draft]:
-    """`drafts`, with recent changes to what the best of them show right after those."""
-    changes = recent_drafts(drafts, corpus, request)
-    return [*drafts[:BEFORE_CHANGES], *changes, *drafts[BEFORE_CHANGES:]]
+def _led(claimed: Sequence[Draft], evidence: TaskEvidence, corpus: Corpus) -> list[Draft]:
+    return led_by(claimed, evidence.drafts, with_history(corpus, evidence.history))
+
+
+def _with_changes(evidence: TaskEvidence, corpus: Corpus, request: CompressRequest) -> TaskEvidence:
+    """The evidence, with recent changes to what the best of it shows right after that."""
+    recent = Recent(corpus, request)
+    drafts = recent.reranked(evidence.drafts)
+    changes, history = recent.drafts(drafts)
+    return replace(
+        evidence, drafts=[*drafts[:BEFORE_CHANGES], *changes, *drafts[BEFORE_CHANGES:]], history=history
+    )

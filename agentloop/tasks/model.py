@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentloop.compress import Details
-from agentloop.types import Draft
+from agentloop.types import Corpus, Draft, SourceFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +17,9 @@ class TaskEvidence:
     details: Details | None = None
     answer: Sequence[tuple[str, Sequence[Draft]]] = ()  # sentences, each with the drafts it rests on
     artifacts: Mapping[str, bytes] = field(default_factory=dict)  # further local artifacts by file name
+    history: tuple[SourceFile, ...] = ()  # earlier versions that drafts cite, behind the corpus's own files
+
+
+def with_history(corpus: Corpus, history: Sequence[SourceFile]) -> Corpus:
+    """The corpus that the places of drafts refer to: its own files, then the earlier versions."""
+    return replace(corpus, files=(*corpus.files, *history)) if history else corpus

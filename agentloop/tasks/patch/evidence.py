@@ -78,7 +78,7 @@ def _plan(drafts: Sequence[Draft], corpus: Corpus, allowed_paths: Sequence[str])
     for draft in drafts:
         place = draft.places[0]
         file = corpus.files[place.file]
-        if file.kind is FileKind.CODE and allowed(file.path, allowed_paths):
+        if file.kind is FileKind.CODE and not file.historic and allowed(file.path, allowed_paths):
             steps.append(_Step(file.path, place.line_start, place.line_end, draft))
         if len(steps) == PLAN_STEPS:
             break

@@ -44,7 +44,7 @@ async def propose(
     deadline: float,
 ) -> Proposed:
     """Ask for a patch until one passes every check, at most `TRIES` times within the deadline."""
-    files = {f.path: f for f in corpus.files if f.derived is None}
+    files = {f.path: f for f in corpus.files if f.derived is None and not f.historic}
     messages = [Message("system", _SYSTEM), Message("user", _task(request, evidence, corpus, model))]
     final = FinalTurn("Reply with the JSON object now.", schema())
     refused: list[str] = []
@@ -84,7 +84,7 @@ def _task(request: CompressRequest, evidence: Sequence[Draft], corpus: Corpus, m
     shown: dict[str, SourceFile] = {}
     for draft in evidence:
         file = corpus.files[draft.places[0].file]
-        if file.kind is FileKind.CODE and len(shown) < MAX_FILES:
+        if file.kind is FileKind.CODE and not file.historic and len(shown) < MAX_FILES:
             shown.setdefault(file.path, file)
     allowed = request.task_params.allowed_paths
     parts = [f"Problem: {request.question}"]

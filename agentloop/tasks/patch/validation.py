@@ -112,7 +112,7 @@ def _files(corpus: Corpus, info: InputInfo, caps: Caps) -> dict[str, bytes]:
     """The bytes that discovery read, and those of files that are no text, opened as safely."""
     found: dict[str, bytes] = {}
     for file in corpus.files:
-        if file.input_id == info.input_id and file.ref_path not in found:
+        if file.input_id == info.input_id and file.ref_path not in found and not file.historic:
             found[file.ref_path] = file.content.read(0, file.content.size)
     for left in corpus.excluded:
         if left.input_id == info.input_id and left.reason in _ALSO_COPIED and not left.is_dir:
