@@ -59,6 +59,7 @@ class Kept:
     warm: Warm | None = None
     layers: tuple[str, ...] = ()
     manifest: Manifest | None = None  # of the kept corpus, made once
+    remembered: bool = False  # the cache knows these inputs as they are
 
 
 NOTHING = Kept()
@@ -186,7 +187,7 @@ class JobSpec:
         key = ""
         if warm is not None:
             warm.check_declared(self.request)
-            key = self._key(warm, models)
+            key = self._key(warm, models, remembered=kept.remembered)
             found = packcache.load(cache, key) if key else None
             if found is not None:
                 return _from_cache(found, self.job_id, clock, began)
@@ -256,13 +257,14 @@ class JobSpec:
         folder = Path(self.checkpoint_dir)
         return prepared(folder, self.request, self.caps, self.policy, clock, progress=progress, always=always)
 
-    def _key(self, warm: Warm, models: str) -> str:
+    def _key(self, warm: Warm, models: str, *, remembered: bool) -> str:
         """The key of this job's pack, told to the cache with the state of its inputs; empty: not cached."""
         if not self.cache_dir or warm.snapshot is None or not warm.keepable(self.policy):
             return ""
-        packcache.remember_inputs(
-            self.cache(), self.request, self.policy, self.caps, warm.corpus, warm.snapshot
-        )
+        if not remembered:
+            packcache.remember_inputs(
+                self.cache(), self.request, self.policy, self.caps, warm.corpus, warm.snapshot
+            )
         corpus = packcache.corpus_id(warm.corpus)
         return packcache.pack_key(self.request, corpus, self.policy, self.caps, models)
 

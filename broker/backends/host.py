@@ -16,7 +16,7 @@ from agentloop.clock import SystemClock
 from agentloop.jobspec import JobSpec, Kept, Manifest
 from agentloop.rundir import RunDir
 from agentloop.warm import Warm, build, current
-from agentloop.worker import Pulse, run_attempt
+from agentloop.worker import EXIT_RESULT, Pulse, run_attempt
 from broker.backends.forking import Order, close_inherited, fork_worker, kill_group, limit, reap
 from broker.backends.lines import Loop, Peer
 
@@ -29,7 +29,9 @@ class Host:
         self._clock = SystemClock()
         self._kept: Warm | None = None
         self._manifest: Manifest | None = None
-        self._workers: dict[int, str] = {}
+        self._state = 0  # counts the states of the inputs that were kept
+        self._remembered = 0  # the state that a worker told the cache of
+        self._workers: dict[int, tuple[str, int]] = {}  # token and state by process
         self._waiting: list[Order] = []
         self._alive = True
 
@@ -58,8 +60,10 @@ class Host:
 
     def _children(self) -> None:
         for pid, code in reap():
-            token = self._workers.pop(pid, None)
-            if token is not None:
+            token, state = self._workers.pop(pid, ("", 0))
+            if token:
+                if code == EXIT_RESULT:
+                    self._remembered = max(self._remembered, state)
                 self._peer.say(event="exited", token=token, code=code)
 
     def _start(self, order: Order) -> None:
@@ -69,7 +73,7 @@ class Host:
             return run_attempt(RunDir(Path(order.run_dir)), order.label, kept=kept)
 
         pid = fork_worker(order, run)
-        self._workers[pid] = order.token
+        self._workers[pid] = order.token, self._state
         self._peer.say(event="started", token=order.token, pid=pid)
 
     def _keep(self, order: Order) -> Kept:
@@ -81,7 +85,8 @@ class Host:
             same = None if self._kept is None else current(self._kept, spec.request, spec.caps)
             if same is not None:
                 self._kept = same
-                return Kept(same, ("file_hash", "manifest", "chunks", "index"), self._manifest)
+                known = self._remembered == self._state
+                return Kept(same, ("file_hash", "manifest", "chunks", "index"), self._manifest, known)
             pulse.start(announce=False)
             warm = build(
                 spec.request,
@@ -99,6 +104,7 @@ class Host:
             pulse.stop()  # its thread is joined: a fork sees this thread only
         self._kept = warm if warm.keepable(spec.policy) else None
         self._manifest = Manifest.of(warm.corpus)
+        self._state += 1
         gc.collect()
         gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
         return Kept(warm, warm.layers, self._manifest)
