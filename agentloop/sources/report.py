@@ -43,7 +43,7 @@ _WARNED = {
     SkipReason.MALFORMED: WarningCode.INPUTS_SKIPPED,
 }
 _EXAMPLES = 3
-CUT_OFF = ("are left out: the text is over the cap", "the records there are left out")
+CUT_OFF = ("are left out: the text is over the cap", "the records there are left out", " are cut at ")
 _REFUSALS = {
     SkipReason.VANISHED: ("not_found", "does not exist"),
     SkipReason.SYMLINK: (

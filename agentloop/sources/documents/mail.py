@@ -71,10 +71,8 @@ def extract_mailbox(content: Content, max_chars: int) -> Derived:
         raise ValueError("no message holds text")
     kept = newest.kept()
     left_out = {"attachments": attachments, "damaged messages": damaged}
-    notes = [f"{what} are left out ({count})" for what, count in left_out.items() if count]
-    if len(kept) < newest.total:
-        notes.insert(0, newest.truncated("messages", len(kept)))
-    return Derived(EXTRACTOR, VERSION, kept, tuple(notes))
+    told = [f"{what} are left out ({count})" for what, count in left_out.items() if count]
+    return Derived(EXTRACTOR, VERSION, kept, (*newest.notes("messages", len(kept)), *told))
 
 
 def _messages(content: Content) -> Iterator[tuple[int, int, int]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 from agentloop.sources.records.fields import TEXT_KEYS
 from agentloop.sources.records.node import Node, read_node
-from agentloop.sources.records.pull import JsonPull, MalformedError
-from agentloop.types import Content
+from agentloop.sources.records.pull import JsonPull, MalformedError, Mark
+from agentloop.types import Content, Memory
 
 _SAMPLE = 40
+_LOOK = 1 << 16
 _PROSE_CHARS = 12  # with a space: a name or a code has neither
 
 
@@ -18,8 +22,8 @@ def looks_like_records(content: Content) -> bool:
     """
     pull = JsonPull(content)
     nodes: list[Node] = []
+    first = pull.peek()
     try:
-        first = pull.peek()
         if first == "[":
             for number in pull.elements():
                 nodes.append(read_node(pull))
@@ -27,16 +31,26 @@ def looks_like_records(content: Content) -> bool:
                     break
         elif first == "{":
             nodes.append(read_node(pull))
-            lines = pull.peek() == "{"
+            lines = pull.peek() != ""
             while lines and len(nodes) < _SAMPLE and pull.peek():
                 nodes.append(read_node(pull))
             if not lines:
                 return _holds_messages(nodes[0])
-    except MalformedError:
-        pass
+    except MalformedError as exc:
+        if first == "{":
+            nodes += _behind(content, exc.at)
     present = [node for node in nodes if node.value is not None]
     good = sum(1 for node in present if _holds_messages(node) or _has_prose(node))
     return good > 0 and good * 10 >= len(present) * 6
+
+
+def _behind(content: Content, at: Mark) -> Iterator[Node]:
+    """Elements of the lines behind a broken one, as far as the look goes."""
+    rows = content.read(at.byte, at.byte + _LOOK).split(b"\n")[1:_SAMPLE]
+    for row in rows[:-1]:
+        if row.startswith(b"{"):
+            with suppress(MalformedError):
+                yield read_node(JsonPull(Memory(row)))
 
 
 def _holds_messages(node: Node) -> bool:

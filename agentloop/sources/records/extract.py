@@ -118,8 +118,7 @@ def _counted(fields: Counter[str]) -> str:
 
 def _notes(left: LeftOut, newest: Newest, kept: int) -> Iterator[str]:
     """What a model must know of the data that it can't see."""
-    if kept < newest.total:
-        yield newest.truncated("records", kept)
+    yield from newest.notes("records", kept)
     if left.binary:
         yield f"binary data is left out ({_counted(left.binary)})"
     if left.reserved:

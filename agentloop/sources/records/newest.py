@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 
 from agentloop.items import Group, Item, PackedItems, Span4
 
+LONGEST_TEXT = 2_000_000
+"""Characters of one record that are kept, here as in verification: one huge record must not fill the cap."""
 _PARTS = 8  # of the cap: the size of the runs that are let go
 
 
@@ -20,6 +23,7 @@ class Newest:
 
     def __init__(self, max_chars: int) -> None:
         self.total = 0  # items seen
+        self.cut = 0  # items whose text was longer than LONGEST_TEXT
         self._max = max_chars
         self._runs: deque[PackedItems] = deque([PackedItems()])
         self._chars = 0  # of text in the runs
@@ -31,6 +35,9 @@ class Newest:
         self.total += 1
         if timestamp:
             self._stamps = (self._stamps[0] or timestamp, timestamp)
+        if len(text) > LONGEST_TEXT:
+            text = text[:LONGEST_TEXT]
+            self.cut += 1
         size = len(text)
         if self._head is None and self._chars + size > self._max:
             self._head = PackedItems()
@@ -54,10 +61,13 @@ class Newest:
         group = (item.scope, item.speaker, item.page, item.heading)
         self.add(item.text, span, item.record_id, item.timestamp, group)
 
-    def truncated(self, what: str, kept: int) -> str:
-        """The note that tells what the cap cut off."""
-        left = self.total - kept
-        return f"{left} of {self.total} {what} are left out: the text is over the cap; the newest are kept"
+    def notes(self, what: str, kept: int) -> Iterator[str]:
+        """What was cut off, for the extractor's notes; `what` names the items, of which `kept` are left."""
+        if kept < self.total:
+            left = self.total - kept
+            yield f"{left} of {self.total} {what} are left out: the text is over the cap; the newest are kept"
+        if self.cut:
+            yield f"{self.cut} {what} are cut at {LONGEST_TEXT} characters"
 
     def kept(self) -> PackedItems:
         """The items that fit, in the order of the file; of an item that alone is too long, its beginning."""
