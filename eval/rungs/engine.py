@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentloop import Environment, compress_sync, make_request
+from agentloop import Environment, Policy, compress_sync, make_request
 from agentloop.errors import AgentloopError, ErrorCode
 from agentloop.loop.brains import open_model
 from agentloop.loop.planner import BuiltinPlanner
@@ -210,7 +210,8 @@ class EngineRung:
 
 
 def _environment(options: EngineOptions) -> Environment:
-    """The engine's surroundings: the models that the options name, in the operator's profiles.
+    """The engine's surroundings: the models that the options name, in the operator's profiles. What they
+    give is kept in the operator's cache, records included: a golden set asks of the same texts again.
 
     Raises:
         AgentloopError: REQUEST_INVALID, no such profile.
@@ -218,11 +219,15 @@ def _environment(options: EngineOptions) -> Environment:
     if not options.embeddings_profile and not options.rerank_profile:
         return Environment()
     from agentloop.loop.semantic import open_embedder, open_reranker
+    from broker.commands.environment import private_cache
     from broker.commands.settings import model_places, settings
 
-    places = model_places(settings())
+    found = settings()
+    places = model_places(found)
     embeddings, rerank = options.embeddings_profile, options.rerank_profile
     return Environment(
+        policy=Policy(cache_records=True),
+        cache=private_cache(found),
         embedder=open_embedder(embeddings, places) if embeddings else None,
         reranker=open_reranker(rerank, places) if rerank else None,
     )
