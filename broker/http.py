@@ -19,18 +19,11 @@ from broker.errors import BrokerCode, BrokerError, not_found
 from broker.http_guard import CALLER, guarded
 from broker.jobs.model import Event, Job, State
 from broker.jobs.store import Filters
-from broker.openapi import document
+from broker.openapi import CONVENIENCE, document
 from broker.service import MAX_PAGE, MAX_WAIT_SECONDS, Service
 from broker.strict_json import read_body
 
 SERVICE = web.AppKey("service", Service)
-CONVENIENCE = {
-    "/v1/rag/compressions": TaskType.RAG_COMPRESS,
-    "/v1/rag/debug-sessions": TaskType.DEBUG,
-    "/v1/logs:summarize": TaskType.SUMMARIZE_LOGS,
-    "/v1/repos:inspect": TaskType.INSPECT_REPO,
-    "/v1/patches:propose": TaskType.PROPOSE_PATCH,
-}
 HEARTBEAT_SECONDS = 15.0  # a comment line on an idle event stream, so that proxies keep it open
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -18,6 +18,7 @@ from broker.jobs.model import State
 MODELS: tuple[type[BaseModel], ...] = (
     CompressRequest,
     Pack,
+    views.PackWithArtifacts,
     views.JobHandle,
     views.JobStatus,
     views.JobPage,
@@ -31,6 +32,16 @@ MODELS: tuple[type[BaseModel], ...] = (
     views.ErrorAnswer,
     views.Health,
 )
+
+
+CONVENIENCE = {
+    "/v1/rag/compressions": TaskType.RAG_COMPRESS,
+    "/v1/rag/debug-sessions": TaskType.DEBUG,
+    "/v1/logs:summarize": TaskType.SUMMARIZE_LOGS,
+    "/v1/repos:inspect": TaskType.INSPECT_REPO,
+    "/v1/patches:propose": TaskType.PROPOSE_PATCH,
+}
+"""The endpoints that imply a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +77,7 @@ def _submit(path: str, summary: str) -> Operation:
 
 OPERATIONS: tuple[Operation, ...] = (
     _submit("/v1/jobs", "Submit a request of any task"),
-    _submit("/v1/rag/compressions", "Submit rag_compress"),
-    _submit("/v1/rag/debug-sessions", "Submit debug_with_local_context"),
-    _submit("/v1/logs:summarize", "Submit summarize_logs"),
-    _submit("/v1/repos:inspect", "Submit inspect_repo"),
-    _submit("/v1/patches:propose", "Submit propose_patch"),
+    *(_submit(path, f"Submit {task}") for path, task in CONVENIENCE.items()),
     Operation(
         "get",
         "/v1/jobs",
@@ -177,7 +184,13 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 _CONTENT: dict[str, dict[str, Any]] = {
     # A pack with `artifacts` beside it when they were asked for, or the error of a failed job.
-    "result": {"application/json": {"schema": {"type": "object"}}},
+    "result": {
+        "application/json": {
+            "schema": {
+                "anyOf": [_schema(model) for model in (Pack, views.PackWithArtifacts, views.ErrorAnswer)]
+            }
+        }
+    },
     "events": {"text/event-stream": {"schema": {"type": "string"}}},
     "metrics": {"text/plain": {"schema": {"type": "string"}}},
     "openapi": {"application/json": {"schema": {"type": "object"}}},

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentloop.pack import SCHEMA_NAMES
+from agentloop.pack import SCHEMA_NAMES, Pack
 from agentloop.request import TaskType
 from broker.jobs.model import Artifact, Event, Job, State
 
@@ -149,6 +149,12 @@ class RootView(View):
     failed: tuple[str, ...] = ()
     shards: tuple[JobStatus, ...] = ()
     result_url: str
+
+
+class PackWithArtifacts(Pack):
+    """A pack, and the metadata of its job's local artifacts, which were asked for."""
+
+    artifacts: tuple[ArtifactView, ...]
 
 
 class CacheLookup(View):

@@ -48,29 +48,30 @@ def test_every_route_is_an_operation() -> None:
     assert {(m, p) for m, p in routes if not p.startswith(("/mcp", "/.well-known"))} == told
 
 
-def test_generated_requests_get_documented_answers_and_no_500(broker: Server) -> None:
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+def test_generated_requests_get_documented_answers_and_no_500(broker: Server, mode: str) -> None:
+    """Valid requests, and requests that break the schema: those are refused, each in the documented form."""
     import schemathesis
     from hypothesis import Phase, given, settings
     from schemathesis.checks import not_a_server_error
-    from schemathesis.specs.openapi.checks import (
-        content_type_conformance,
-        response_schema_conformance,
-        status_code_conformance,
-    )
+    from schemathesis.specs.openapi import checks as openapi
 
     headers = {"Authorization": f"Bearer {broker.token}"}
     checks = [
         not_a_server_error,
-        status_code_conformance,
-        content_type_conformance,
-        response_schema_conformance,
+        openapi.status_code_conformance,
+        openapi.content_type_conformance,
+        openapi.response_schema_conformance,
     ]
+    if mode == "negative":
+        checks.append(openapi.negative_data_rejection)
+    generated = schemathesis.GenerationMode(mode)
     schema = schemathesis.openapi.from_dict(document())
     tried = 0
     for found in schema.get_all_operations():
         operation = found.ok()
-        if operation.path.endswith("/events"):
-            continue  # a stream: tests of its own
+        if operation.path.endswith("/events") or (mode == "negative" and not refusable(operation.path)):
+            continue  # a stream: tests of its own; or nothing of the request can be wrong
 
         @settings(
             max_examples=EXAMPLES,
@@ -80,12 +81,20 @@ def test_generated_requests_get_documented_answers_and_no_500(broker: Server) ->
             database=None,
             suppress_health_check=list(HealthCheck),
         )
-        @given(case=operation.as_strategy())
+        @given(case=operation.as_strategy(generation_mode=generated))
         def check(case: schemathesis.Case) -> None:
-            if case.query and "wait" in case.query:
+            if case.query and "wait" in case.query and mode == "positive":
                 case.query["wait"] = 0
             case.call_and_validate(base_url=broker.url, headers=headers, checks=checks)
 
         check()
         tried += 1
-    assert tried == len(OPERATIONS) - 1
+    if mode == "positive":
+        assert tried == len(OPERATIONS) - 1
+    else:
+        assert tried == len([op for op in OPERATIONS if refusable(op.path)]) - 1
+
+
+def refusable(path: str) -> bool:
+    """Whether an operation takes a body or parameters that a request can have wrong."""
+    return any(op.path == path and (op.body or op.query or op.headers) for op in OPERATIONS)
