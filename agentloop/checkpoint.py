@@ -32,12 +32,14 @@ from agentloop.packcache import code_version, corpus_id
 from agentloop.request import CompressRequest
 from agentloop.rundir import RunDirError, publish, read_bytes, to_bytes
 from agentloop.sources import discover
-from agentloop.types import Chunk, ChunkType, Corpus, FileKind
+from agentloop.types import Chunk, ChunkType, Corpus, FileKind, Trait
 from agentloop.warm import Progress, Warm, primary, skipped, snapshot_of
 
 STAGES = "stages.json"
 LEAST_BYTES = 8 << 20
 """Inputs below are chunked and indexed again in less time than a job takes to start."""
+
+_NO_SOURCE = frozenset({Trait.TEST, Trait.VENDORED, Trait.EXAMPLE, Trait.GENERATED})
 
 
 def prepared(
@@ -159,10 +161,9 @@ def _stored(place: Path) -> StoredBuild | None:
 
 
 def _may_keep(corpus: Corpus, policy: Policy) -> bool:
-    """No words of an input that is a set of records; some among a folder's files don't make it one."""
-    named = {info.input_id for info in corpus.inputs if not info.is_dir}
+    """No words of records, in a folder neither; a mail or a chat among test data is no record source."""
     return policy.cache_records or not any(
-        file.kind is FileKind.RECORDS and file.input_id in named for file in corpus.files
+        file.kind is FileKind.RECORDS and file.traits.isdisjoint(_NO_SOURCE) for file in corpus.files
     )
 
 

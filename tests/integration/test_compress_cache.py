@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,27 @@ def test_the_command_says_where_its_pack_came_from(tmp_path: Path) -> None:
     assert [pack["provenance"].get("cache") for pack in packs] == [None, {"evidence_pack": "hit"}]
     assert packs[0]["payload"] == packs[1]["payload"]
     assert packs[0]["provenance"]["pack_id"] == packs[1]["provenance"]["pack_id"]
+
+
+@pytest.mark.parametrize("form", ["file", "folder", "zip"])
+def test_no_word_of_an_export_is_kept(tmp_path: Path, home: Path, form: str) -> None:
+    """Records are asked about twice, as the command does it; nothing of them lies in the state folder."""
+    canary = "zanzibarquux"
+    rows = [
+        {"id": n, "author": "Ada", "text": f"Remark {n} on the {canary} " + "weather of May " * 60}
+        for n in range(9000)
+    ]
+    folder = tmp_path / "export"
+    folder.mkdir()
+    if form == "zip":
+        with zipfile.ZipFile(folder / "export.zip", "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr("messages.json", json.dumps(rows))
+    else:
+        (folder / "messages.json").write_text(json.dumps(rows))
+        (folder / "notes.md").write_text("# Notes\n\nNothing of note.\n")
+    asked = {"file": folder / "messages.json", "folder": folder, "zip": folder / "export.zip"}[form]
+    for question in (f"which remark on the {canary}?", "what of the weather?"):
+        assert ask(asked, question=question).released["payload"]["evidence"]
+    kept_files = [file for file in home.rglob("*") if file.is_file()]
+    assert not [file for file in kept_files if canary.encode() in file.read_bytes()]
+    assert not [file for file in kept_files if "stages" in file.parts], "an index holds all words"
