@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from agentloop.compress import build_pack
@@ -12,12 +13,13 @@ from agentloop.environment import Outcome, Run
 from agentloop.errors import Stage, WarningCode
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index.symbols import SymbolParser
+from agentloop.rankcache import RankCache
 from agentloop.request import Mode, TaskType
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.retrieval.semantic import Semantics
 from agentloop.tasks.evidence import task_evidence
 from agentloop.tasks.model import TaskEvidence, with_history
-from agentloop.types import Chunk, Corpus
+from agentloop.types import Chunk, Corpus, Ranking
 from agentloop.verify import verify_released
 
 if TYPE_CHECKING:
@@ -40,12 +42,7 @@ async def answered(
     if index is None:
         ranking = await job.stage(Stage.RETRIEVAL, 0.4, lambda: newest(corpus, chunks, request, ledger))
     else:
-        meaning = Semantics(env.embedder, env.reranker, env.cache, env.policy, job.deadline)
-        session = RetrievalSession(corpus, chunks, request, ledger, env.caps, parser, index, meaning)
-        await job.stage(Stage.RETRIEVAL, 0.5, session.first_pass)
-        if request.task_params.mode is Mode.AGENTIC:
-            looped = await _explore(job, session, corpus)
-        ranking = await job.stage(Stage.RERANKING, 0.8, session.rank)
+        ranking, looped = await _ranked(job, corpus, chunks, index, parser)
     evidence: TaskEvidence = await job.stage(
         Stage.COMPRESSION,
         0.85,
@@ -76,6 +73,26 @@ async def answered(
     )
     env.progress(Stage.VALIDATION, 1.0)
     return Outcome(built.pack, built.released, built.artifacts, ranking, corpus, chunks, ledger, looped)
+
+
+async def _ranked(
+    job: Run, corpus: Corpus, chunks: list[Chunk], index: LexicalIndex, parser: SymbolParser
+) -> tuple[Ranking, LoopResult | None]:
+    """What the question finds, with the loop that found it; from the cache where it was asked before."""
+    request, env, ledger = job.request, job.env, job.ledger
+    cache = RankCache(request, env, corpus, chunks)
+    kept = await asyncio.to_thread(cache.find, ledger)
+    if kept is not None:
+        return kept
+    looped: LoopResult | None = None
+    meaning = Semantics(env.embedder, env.reranker, env.cache, env.policy, job.deadline)
+    session = RetrievalSession(corpus, chunks, request, ledger, env.caps, parser, index, meaning)
+    await job.stage(Stage.RETRIEVAL, 0.5, session.first_pass)
+    if request.task_params.mode is Mode.AGENTIC:
+        looped = await _explore(job, session, corpus)
+    ranking: Ranking = await job.stage(Stage.RERANKING, 0.8, session.rank)
+    cache.keep(ranking, looped, ledger, chunks)
+    return ranking, looped
 
 
 async def _patch(job: Run, evidence: TaskEvidence, corpus: Corpus, parser: SymbolParser) -> TaskEvidence:

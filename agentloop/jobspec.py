@@ -222,6 +222,8 @@ class JobSpec:
         if key:
             packcache.keep(self.cache(), key, outcome.released, artifacts, outcome.corpus, self.policy)
         layers = kept.layers if warm is None or kept.warm is not None else warm.layers
+        if outcome.ledger.get(Stage.RERANKING, "reused"):
+            layers = (*layers, "retrieval", "rerank")
         status = ("partial" if layers else "miss") if self.cache_dir else "bypass"
         metadata = {
             "stages": {stage: round(spent, 3) for stage, spent in outcome.ledger.seconds.items()},

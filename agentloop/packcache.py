@@ -49,7 +49,7 @@ NOT_KEPT = frozenset(
     }
 )
 _FIXED_COMMIT = re.compile(r"(HEAD[~^0-9]*|[0-9a-f]{40})?")  # what a corpus' own commit decides
-_HASTY_STOPS = frozenset({"deadline", "timeout", "time"})
+HASTY_STOPS = frozenset({"deadline", "timeout", "time"})
 
 
 LOOKED_AT = 4 << 20
@@ -103,12 +103,17 @@ def _model_part(name: str, places: ModelPlaces) -> str:
         return name  # the run reports it
 
 
-def pack_key(request: CompressRequest, corpus: str, policy: Policy, caps: Caps, model: str) -> str:
-    """`evidence_pack:v1:…` for a request over a corpus (`corpus_id`); empty: it may not be cached.
+def lasting(request: CompressRequest) -> bool:
+    """Whether a request means the same tomorrow, with the same content.
 
-    A `changed_since` that names a branch or tag may mean another commit tomorrow, with the same content.
+    A `changed_since` that names a branch or tag may mean another commit.
     """
-    if not _FIXED_COMMIT.fullmatch(request.task_params.changed_since or ""):
+    return bool(_FIXED_COMMIT.fullmatch(request.task_params.changed_since or ""))
+
+
+def pack_key(request: CompressRequest, corpus: str, policy: Policy, caps: Caps, model: str) -> str:
+    """`evidence_pack:v1:…` for a request over a corpus (`corpus_id`); empty: it may not be cached."""
+    if not lasting(request):
         return ""
     space, version = policy.namespace, code_version()
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "execution_profile", "input_refs"})
@@ -151,7 +156,7 @@ def store(
     `records`: the inputs hold records, which whoever takes the pack from here must know.
     """
     payload = released["payload"]
-    hasty = str(payload["retrieval"].get("stop_reason", "")) in _HASTY_STOPS
+    hasty = str(payload["retrieval"].get("stop_reason", "")) in HASTY_STOPS
     if hasty or any(warning["code"] in NOT_KEPT for warning in payload.get("warnings", ())):
         return False
     texts = {name: data.decode("utf-8") for name, data in artifacts.items()}
