@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentloop import packcache
-from agentloop.cache import Cache, FileCache, NoCache
+from agentloop.cache import Cache, FileCache, NoCache, text_hash
 from agentloop.clock import Clock
 from agentloop.config import Caps, InputPart, Policy, Sandbox
 from agentloop.entities import entities
 from agentloop.errors import AgentloopError, Stage
 from agentloop.request import Classification, CompressRequest, parse_request
 from agentloop.rundir import RunDir, RunDirError, read_json, to_bytes
-from agentloop.types import Corpus
+from agentloop.types import Corpus, FileKind
 from agentloop.warm import Warm
 
 if TYPE_CHECKING:
@@ -198,7 +198,8 @@ class JobSpec:
     ) -> Execution:
         from agentloop.pipeline import Environment, run
 
-        with self._model() as model:
+        with self._model() as opened:
+            model = self._kept_outputs(opened, warm, key)
             env = Environment(
                 caps=self.caps,
                 policy=self.policy,
@@ -294,6 +295,19 @@ class JobSpec:
             from agentloop.loop.resume import ResumingModel
 
             yield ResumingModel(model, Path(self.checkpoint_dir) / REPLIES)
+
+    def _kept_outputs(self, model: ChatModel | None, warm: Warm | None, key: str) -> ChatModel | None:
+        """The model with its outputs in the cache, where prompts over these inputs may be kept."""
+        if model is None or warm is None or not key:
+            return model
+        if not self.policy.cache_records and any(f.kind is FileKind.RECORDS for f in warm.corpus.files):
+            return model
+        from agentloop.loop.kept import CachedModel, OutputSpace
+
+        version = text_hash(packcache.models_part((self.model_profile,), self._places()))
+        template = packcache.code_version()
+        space = OutputSpace(self.namespace, version, template, self.policy.mode)
+        return CachedModel(model, self.cache(), space)
 
     def _places(self) -> ModelPlaces:
         """Where profiles lie. A worker's environment is scrubbed: keys come from their `api_key_file`."""
