@@ -1,8 +1,8 @@
 """A stand-in for llama.cpp's `llama-server`: the same arguments, 503 while it loads, one scripted answer.
 
 Usage: python llama_server.py --model FILE --alias NAME --host HOST --port PORT ..., the key in LLAMA_API_KEY.
-The model file is a JSON object, or a GGUF with such a file `.json` beside it: `load_seconds`, `alias` (another name than asked for), `die` (a last word),
-`log` (a file that gets a line a start).
+The model file is a JSON object, or a GGUF with such a file `.json` beside it: `load_seconds`, `alias`
+(another name than asked for), `die` (a last word), `log` (a file that gets a line a start).
 """
 
 from __future__ import annotations
