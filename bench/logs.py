@@ -28,7 +28,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from agentloop import compress_sync
@@ -204,7 +203,6 @@ FAULT = (
     "ChecksumError: segment 0042 is damaged\n"
 )
 ECHO = "{stamp} ERROR gateway - upstream answered 503, request {token} dropped\n"
-BEGIN = datetime(2024, 5, 1)  # noqa: DTZ001 - a log without a zone
 LINES = (
     "{stamp} INFO gateway - {token} GET /api/v1/orders/{number} 200 in {small} ms\n",
     "{stamp} INFO worker-{small} - picked job {token} from queue invoices, {number} bytes\n",
@@ -214,25 +212,35 @@ LINES = (
 )
 
 
+DAYS = 16  # the log is so many days long, each with tokens of its own
+
+
 def write_log(path: Path, size: int, seed: int = 7) -> int:
-    """A service's log of about `size` bytes: the fault after two thirds, then echoes. Returns its line."""
+    """A service's log of about `size` bytes: the fault after two thirds, then echoes. Returns its line.
+
+    One day is made and written for each day with its own date and its own beginning of every token.
+    """
     rng = random.Random(seed)
-    written = number = fault = 0
+    day: list[str] = []
+    made = 0
+    while made < size // DAYS:
+        second = len(day) // 200
+        stamp = f"2024-05-\x01 {second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+        values = {"number": rng.randrange(10**6), "small": rng.randrange(64)}
+        form = LINES[rng.randrange(len(LINES))] if rng.random() > 0.05 else ECHO
+        day.append(form.format(stamp=stamp, token=f"\x02{rng.getrandbits(56):014x}", **values))
+        made += len(day[-1])
+    calm = "".join(line for line in day if "ERROR" not in line)
+    written = fault = 0
     with path.open("w", encoding="utf-8") as out:
-        while written < size:
-            number += 1
-            stamp = (BEGIN + timedelta(seconds=number // 200)).isoformat(" ")
-            form = ECHO if fault and rng.random() < 0.05 else LINES[rng.randrange(len(LINES))]
-            if not fault and written > size * 2 // 3:
-                fault, form = number, FAULT
-            values = {
-                "token": f"{rng.getrandbits(64):016x}",
-                "number": rng.randrange(10**6),
-                "small": rng.randrange(64),
-            }
-            text = form.format(stamp=stamp, **values)
-            number += text.count("\n") - 1
-            written += out.write(text)
+        for number in range(DAYS):
+            if number == DAYS * 2 // 3:
+                fault = written + 1
+                out.write(FAULT.format(stamp=f"2024-05-{number + 1:02d} 00:00:00"))
+                written += FAULT.count("\n")
+            text = "".join(day) if fault else calm
+            out.write(text.replace("\x01", f"{number + 1:02d}").replace("\x02", f"{number:02x}"))
+            written += text.count("\n")
     return fault
 
 

@@ -92,6 +92,7 @@ _FAILURE = re.compile(
     r"|\berror: |\bfatal: |: fatal |\bERROR[: ]| ERROR |\bFAILED\b|<<< (?:FAILURE|ERROR)!|BUILD FAILURE"
     r"|\b[A-Z]\w{2,80}(?:Error|Exception)\b(?=[:\s]|$)|\bAssertionError\b|undefined reference to"
     r"|cannot find symbol"
+    r"|^[\w./-]+\.go:\d+:\d+: \S"
     r"|command not found|\bdoes not exist\b|returned (?:a )?(?:status|non-zero|error)|\bgave up\b"
     r"|exit(?:ed)?(?: with)?(?: code| status)?:? [1-9]\d{0,2}\b|Process completed with exit code [1-9]"
     r"|did not complete successfully|[Ee]xpected .{1,120} but (?:was|got)|has stopped|res=failed"

@@ -17,7 +17,7 @@ TERMINAL = re.compile(
     r"|^Tests?:? +\d+ failed|^Test (?:Files|Suites):? +\d+ failed|did NOT complete successfully"
     r"|error Command failed"
     r"|script returned exit code [1-9]|exited with (?:code|status) [1-9]|^error: test failed|ELIFECYCLE"
-    r"|^Bailing out"
+    r"|^Bailing out|^Failed! +- Failed: +[1-9]|^Test Run Failed\."
     r"|[Aa]borting due to|There were failing tests|There are test failures|^\d+ failing$|^FAILURES!$"
 )
 # Advice and boilerplate that follow a failure.
@@ -46,6 +46,10 @@ BARE = re.compile(
     r"|Build step .{1,200} marked build as failure|exit (?:code|status):? \d+|\* What went wrong:"
     r"|Build FAILED\.?"
     r"|script returned exit code \d+|error Command failed with exit code \d+\.?"
+    r"|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\* \[.{1,200}\] Error \d+(?: \(ignored\))?"
+    r"|ninja: build stopped: .{0,60}|(?:error: )?fatalError"
+    r"|(?:ERROR: )?(?:failed to solve: )?process \".{1,200}\" did not complete successfully: .{1,20}"
+    r"|Failed! +- Failed: +\d.{0,200}|Test Run Failed\."
     r"|Done\. Your build exited with \d+\.?|ERROR: Job failed.{0,40}|Job failed.{0,40}"
     r"|.{0,80}exited with \d+\.?|There (?:were failing tests|are test failures).{0,200})\s*$"
 )
@@ -74,7 +78,7 @@ COMPILE = re.compile(
     r":\d+(?::\d+)?:? (?:fatal )?error\b|:\[\d+,\d+\]|error TS\d+|error\[E\d+\]|cannot find symbol"
     r"|COMPILATION ERROR"
     r"|Compilation (?:failure|failed)|undefined reference|SyntaxError|\(\d+,\d+\): error |syntax error"
-    r"|\.\w{1,4}:\d+: error"
+    r"|\.\w{1,4}:\d+: error|^[\w./-]+\.go:\d+:\d+: "
     r"|^# [\w./-]+(?: \[[\w./-]+\])?$|[Ee]rror: .{1,120} redeclared|ld returned \d|Undefined reference"
 )
 HEADER = re.compile(r"^=== RUN |^_{3,} .{1,200} _{3,}$|^---- .{1,200} ----$|^(?:FAIL|ERROR): |^● ")
