@@ -1,6 +1,7 @@
 """The root failure of logs of many tools comes first, before what follows from it.
 
-Most outputs are real (cargo, node, npm, CMake, make's linker, ninja, java), the others in the tools' own form.
+Outputs of cargo, node, npm start, CMake, the linker, ninja and java are real; the others are written in the
+forms of their tools.
 """
 
 from __future__ import annotations
