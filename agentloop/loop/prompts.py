@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentloop.loop.messages import FinalTurn, Message
+from agentloop.redact_injection import instruction_like
 
 PROMPT_VERSION = "1"  # part of cache keys and recordings
+MAX_NOTES = 20
+MAX_NOTE_CHARS = 400
 MAX_QUESTION_CHARS = 8_000  # of a question that is shown; retrieval uses all of it
 
 MAX_STATED_CHARS = 300  # of a claim, in the schema for constrained servers
@@ -36,8 +39,15 @@ def opening(question: str, max_tool_calls: int, notes: Sequence[str]) -> tuple[M
     """The system message, with a context note of what the data leave out, and the question."""
     system = SYSTEM.format(calls=max_tool_calls)
     if notes:
-        system += "\n\nAbout the data:\n" + "\n".join(f"- {note}" for note in notes)
+        system += "\n\nAbout the data:\n" + "\n".join(f"- {_harmless(note)}" for note in notes[:MAX_NOTES])
     return (Message("system", system), Message("user", f"Question: {shown(question)}"))
+
+
+def _harmless(note: str) -> str:
+    """A note; one whose file name reads as an order, or is very long, keeps its name to itself."""
+    if len(note) <= MAX_NOTE_CHARS and not instruction_like(note.replace("_", " ").replace("-", " ")):
+        return note
+    return "Some data of a file are left out; its name is not shown."
 
 
 def shown(question: str) -> str:

@@ -251,10 +251,12 @@ class RetrievalSession:
         return self._corpus.files[self._chunks[number].file].path
 
     def _scope(self, chunk: Chunk) -> str:
+        """The input, and for records their thread or container: `in1`, `in1: ops`."""
         file = self._corpus.files[chunk.file]
+        thread = ""
         if file.derived is not None and chunk.first_item >= 0:
-            return file.derived.items[chunk.first_item].scope
-        return ""
+            thread = file.derived.items[chunk.first_item].scope
+        return f"{file.input_id}: {thread}" if thread else file.input_id
 
     def _passage(self, number: int, score: float, found: Retrieved) -> Passage:
         chunk = self._chunks[number]

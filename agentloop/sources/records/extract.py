@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from agentloop.types import Content, Derived, Memory
 
 EXTRACTOR = "records"
 VERSION = "1"
+_PLAIN_NAME = re.compile(r"[\w$@.:-]{1,40}")
 _BLOCK = 1 << 20
 _LONGEST_LINE = 64 << 20
 
@@ -113,7 +115,15 @@ def _line(pull: JsonPull, emitter: Emitter, left: LeftOut, number: int) -> None:
 
 def _counted(fields: Counter[str]) -> str:
     """At most eight fields with their counts, by name."""
-    return ", ".join(f"{name} {count}" for name, count in sorted(fields.items())[:8])
+    counts: Counter[str] = Counter()
+    for name, count in fields.items():
+        counts[_told(name)] += count
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())[:8])
+
+
+def _told(name: str) -> str:
+    """A field's name as notes carry it: they stand in a model's instructions, so no sentence may."""
+    return name if _PLAIN_NAME.fullmatch(name) else "(other)"
 
 
 def _notes(left: LeftOut, newest: Newest, kept: int) -> Iterator[str]:
@@ -122,7 +132,7 @@ def _notes(left: LeftOut, newest: Newest, kept: int) -> Iterator[str]:
     if left.binary:
         yield f"binary data is left out ({_counted(left.binary)})"
     if left.reserved:
-        yield f"reserved fields are left out ({', '.join(sorted(left.reserved)[:8])})"
+        yield f"reserved fields are left out ({', '.join(sorted(set(map(_told, left.reserved)))[:8])})"
     if left.branches:
         yield f"{left.branches} messages of other branches than the chosen one are left out"
     if left.broken_line:
