@@ -334,9 +334,9 @@ class Ranking:
     retrieved_tokens: int
     strategies: tuple[str, ...]
     terms: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()
     term_coverage: float = 0.0  # share of `terms` that some candidate holds
     strategy_agreement: float = 0.0  # mean share of strategies that found a top-ten candidate
+    foreign: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
