@@ -80,8 +80,12 @@ class PackedItems(Sequence[Item]):
             self._close()
         if not self._open:
             self._firsts.append(len(self._begins))
-        for column, value in zip(self._columns, span, strict=True):
-            column.append(value)
+        starts, ends, firsts, lasts = self._columns
+        start, end, first, last = span
+        starts.append(start)
+        ends.append(end)
+        firsts.append(first)
+        lasts.append(last)
         size, at = len(text), self._open_chars
         self.chars += size
         self._begins.append(at)
@@ -91,7 +95,8 @@ class PackedItems(Sequence[Item]):
         self._id_end.append(at)
         self._open_chars = at + len(timestamp)
         self._open += (text, record_id, timestamp)
-        self._group.append(self._number(group))
+        number = self._known.get(group)
+        self._group.append(self._number(group) if number is None else number)
 
     def extend(self, other: PackedItems) -> None:
         """Add all items of another sequence; its blocks of text are shared, not made again."""
