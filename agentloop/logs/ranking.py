@@ -22,6 +22,7 @@ from agentloop.logs.verdicts import ADVICE, BARE, TERMINAL
 
 LOOK = 400
 SCORED_LINES = 60  # of a block that are looked at
+ENDLESS = 0.5  # of nearness where the run never says that it failed: the end is only where the log stops
 REACH = 4000.0  # new lines between a block and the end of the run after which nearness is 0
 SAMPLE = 20_000  # lines on which the words' frequency is counted
 SHARED_WORDS = 6
@@ -96,12 +97,16 @@ def rank(
     frequency = Counter(
         word for at in sample for word in told.intersection(_WORD.findall(lines[at].text[:LOOK]))
     )
+    # ids of any form are told apart by the key; among the few heads of blocks their templates count
+    heads = [template(lines[block.head].text) for block in blocks]
+    alike = Counter(heads)
     ranked: list[Ranked] = []
-    for block in blocks:
-        family = _FAMILIES.get(block.kind) or template(lines[block.head].text)
+    for block, head in zip(blocks, heads, strict=True):
+        family = _FAMILIES.get(block.kind) or head
         novel = _novel(lines, block, passing)
         first = first_at[keys[block.head]]
         near = _nearness(progress[block.last if first == block.head else first], progress[end])
+        near *= 1.0 if end >= 0 else ENDLESS
         shared = _shared(_words(lines, _span(block)), told, frequency, len(sample))
         informative = any(
             not BARE.match(lines[at].text[:LOOK]) for at in _span(block) if lines[at].text.strip()
@@ -109,14 +114,12 @@ def rank(
         score = (
             0.5 * block.weight
             + (0.4 if block.trace else 0.0)
-            + 0.8 * _rarity(keys, counts, block)
+            + 0.8 / math.sqrt(max(counts[keys[block.head]], alike[head]))
             + 1.5 * near
             + 1.0 * shared
             + (1.5 * novel - 1.5 if passing is not None else 0.0)
         )
-        ranked.append(
-            Ranked(block, score, family, template(lines[block.head].text), near, shared, informative, novel)
-        )
+        ranked.append(Ranked(block, score, family, head, near, shared, informative, novel))
     return ranked
 
 
@@ -137,11 +140,6 @@ def _progress(keys: Sequence[str]) -> list[int]:
 def _nearness(position: int, goal: int) -> float:
     """1 at the place where the run says that it failed, falling with the logarithm of the distance."""
     return max(0.0, 1.0 - math.log1p(abs(goal - position)) / math.log1p(REACH))
-
-
-def _rarity(keys: Sequence[str], counts: Counter[str], block: Block) -> float:
-    """How rare the head's template is: 1 when it stands once, near 0 for a line that recurs."""
-    return 1.0 / math.sqrt(counts[keys[block.head]])
 
 
 def _words(lines: Sequence[Line], span: range) -> set[str]:

@@ -15,7 +15,7 @@ _EXTRACTORS: dict[str, tuple[str, str, str]] = {
     "utf-16": ("1", "utf16", "extract_wide"),
     "records": ("1", "records", "extract_all"),
     "compressed": ("1", "documents.compressed", "extract_compressed"),
-    "pdf": ("1", "documents.pdf", "extract_pdf"),
+    "pdf": ("2", "documents.pdf", "extract_pdf"),
     "docx": ("1", "documents.docx", "extract_docx"),
     "html": ("1", "documents.html", "extract_html"),
     "notebook": ("1", "documents.notebook", "extract_notebook"),

@@ -283,3 +283,19 @@ def test_an_unknown_extractor_is_an_error() -> None:
         extract("records", "0", b"[]")
     with pytest.raises(KeyError):
         extract("nothing", "1", b"[]")
+
+
+def test_a_pdf_table_written_by_columns_keeps_its_rows(tmp_path: Path) -> None:
+    rows = [
+        ("Region", "Quarter", "Revenue"),
+        ("North", "Q1", "4,100"),
+        ("South", "Q1", "3,970"),
+        ("West", "Q2", "5,250"),
+    ]
+    cells = [(72 + 150 * n, 720 - 18 * r, row[n]) for n in range(3) for r, row in enumerate(rows)]
+    shown = " ".join(f"1 0 0 1 {x} {y} Tm ({text}) Tj" for x, y, text in cells)
+    # the builder's one line is closed and the cells are placed instead
+    data = pdf([f") Tj {shown} ("])
+    file = one(tmp_path, "table.pdf", data)
+    assert file.derived is not None
+    assert "South | Q1 | 3,970" in file.derived.items[0].text

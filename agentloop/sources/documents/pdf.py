@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
 EXTRACTOR = "pdf"
-VERSION = "1"
+VERSION = "2"
 MAX_PAGES = 5000
 _OBJECT = re.compile(rb"\s*\d+\s+\d+\s+obj\b")
 
@@ -39,7 +39,7 @@ def extract_pdf(data: bytes, limit: int) -> Derived:
         if pages > MAX_PAGES:
             raise TooMuchError(f"{pages} pages, over {MAX_PAGES}")
         for number, page in enumerate(reader.pages, 1):
-            text = _tidy(page.extract_text())
+            text = _tidy(_with_tables(page.extract_text(), page))
             size += len(text)
             if size > limit:
                 raise TooMuchError(f"over {limit} characters of text")
@@ -53,6 +53,25 @@ def extract_pdf(data: bytes, limit: int) -> Derived:
         raise ValueError(f"its {pages} pages hold no text (scanned?)")
     notes = (f"{pages - len(items)} of {pages} pages hold no text",) if len(items) < pages else ()
     return Derived(EXTRACTOR, VERSION, tuple(items), notes)
+
+
+SHORT_LINES = 8  # a page with so many, most of its lines, may be a table that was written by columns
+SHORT_WORDS = 3
+COLUMNS = re.compile(r"(?<=\S) {3,}(?=\S)")
+
+
+def _with_tables(text: str, page: PageObject) -> str:
+    """The page's text; where its lines are mostly cells, by their places on the page: `cell | cell` a row.
+
+    Writers of tables often write column after column, which leaves a cell a line and no rows.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    short = sum(len(line.split()) <= SHORT_WORDS for line in lines)
+    if short < SHORT_LINES or short * 2 < len(lines):
+        return text
+    placed = page.extract_text(extraction_mode="layout")
+    rows = [COLUMNS.sub(" | ", line.strip()) for line in placed.split("\n") if line.strip()]
+    return "\n".join(rows) if sum(" | " in row for row in rows) >= 2 else text
 
 
 def _tidy(text: str) -> str:
