@@ -44,6 +44,8 @@ async def _stages(job: Run, parser: SymbolParser) -> Outcome:
     corpus = await job.stage(Stage.DISCOVERY, 0.0, lambda: narrowed(_discovered(job, ahead), request, ledger))
     if env.warm is not None and env.warm.corpus is corpus:
         chunks = list(env.warm.chunks)  # retrieval may add windows of a huge log to it
+        if any(file.kind is FileKind.CODE for file in corpus.files):
+            parser.warm()  # another core starts it while the first search runs
         index = env.warm.index if searched else None
     else:
         made = ahead or Ahead(request, ledger, env.caps, indexed=searched)

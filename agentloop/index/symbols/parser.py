@@ -6,6 +6,7 @@ small inputs keep tree-sitter busy for minutes and a crash in a grammar must not
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from bisect import bisect_right
@@ -62,7 +63,7 @@ class SymbolParser:
 
     def warm(self) -> None:
         """Start the worker now (about 60 ms on another core), so that the first file needn't wait for it."""
-        with self._lock:
+        with self._lock, contextlib.suppress(ParseFailed):  # the first file that is parsed tells
             self._worker()
 
     def symbols(self, file: SourceFile) -> tuple[Symbol, ...]:
