@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-K = 2
+K = 4
 """Sharper than the 60 of reciprocal-rank fusion: a hop's answer is at the top of its search or nowhere."""
-SEARCH_WEIGHT = 2.0
+SEARCH_WEIGHT = 3.0
+LEAST_TRUST = 0.6
+"""What each search keeps: a model that knows the next hop asks in words that no passage explains."""
 CODE_WEIGHT = 0.3
 """Where the first pass leads to code: there a question is rarely a chain of hops, and the first pass knows
 more than a search does, so what only the loop found comes in behind the head."""
@@ -56,7 +58,7 @@ def merge(
     scores = {chunk: 1.0 / (K + rank) for rank, chunk in enumerate(first, 1)}
     for search, share in zip(searches, trust, strict=True):
         for rank, chunk in enumerate(search.chunks[:DEPTH], 1):
-            value = weight * share / (K + rank)
+            value = weight * max(LEAST_TRUST, share) / (K + rank)
             known = scores.get(chunk, 0.0)
             scores[chunk] = max(known, value) + AGAIN * min(known, value)
     for chunk in first[:1]:
