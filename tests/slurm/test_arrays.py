@@ -142,3 +142,19 @@ async def test_a_list_of_dead_runs_is_deleted(cluster: Cluster, tmp_path: Path) 
 )
 def test_the_largest_array(config: str, most: int) -> None:
     assert array_limit(config) == most
+
+
+async def test_shards_are_cancelled_together_also_when_the_controller_is_away(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    made = await started(cluster, script(tmp_path, "exec sleep 60"))
+    runs = shards(tmp_path, 6)
+    await submitted(made, runs)
+    following = asyncio.create_task(ends(made, runs))
+    await asyncio.to_thread(cluster.stop_controller)
+    for run in runs:
+        await made.cancel(run)
+    await asyncio.sleep(0.3)
+    await asyncio.to_thread(cluster.start_controller)
+    assert {end.state for end in await asyncio.wait_for(following, 90)} == {RunState.CANCELLED}
+    await made.close()

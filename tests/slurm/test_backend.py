@@ -225,8 +225,10 @@ async def test_a_tier_that_is_busy_gives_up_in_time(cluster: Cluster, tmp_path: 
     run = run_of(tmp_path, Tier.A100)
     await made.submit(run)
     assert (await states(made, run))[-1].state is RunState.NOT_STARTED
-    wait_until(
-        lambda: run.token not in cluster.run("squeue", "-h", "-t", "pending", "-o", "%j"), "withdrawal"
+    await asyncio.to_thread(
+        wait_until,
+        lambda: run.token not in cluster.run("squeue", "-h", "-t", "pending", "-o", "%j"),
+        "withdrawal",
     )
     cluster.run("scancel", held)
     await made.close()

@@ -17,6 +17,7 @@ from agentloop.clock import Clock
 from broker.backends.base import BackendUnavailable, Run, RunState, RunUpdate
 from broker.backends.slurm import parse, tools
 from broker.backends.slurm.arrays import Place, job_name
+from broker.backends.slurm.cancels import Cancels
 
 log = logging.getLogger("broker.slurm")
 
@@ -66,6 +67,7 @@ class Watcher:
     ) -> None:
         self._env = env
         self._place = place
+        self._cancels = Cancels(env, seconds)
         self._clock = clock
         self._seconds = seconds
         self._start_seconds = start_seconds
@@ -88,7 +90,8 @@ class Watcher:
             self._runs.pop(run.token, None)
 
     async def close(self) -> None:
-        """Stop polling; runs go on."""
+        """Stop polling; runs go on, but those that were to be cancelled."""
+        await self._cancels.close()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -213,12 +216,9 @@ class Watcher:
             job = await self._task_id(place, where)
             if not job:
                 return
-        targets = [[job] if job else [f"--name={place.name}"]]
-        targets += [[f"--name={job_name(replace(run, stage=step.stage))}"] for step in run.before]
-        for target in targets:
-            answer = await tools.call(["scancel", *where, *target], self._env)
-            if answer.status != 0:
-                log.warning("scancel failed", extra={"job": run.job_id, "reason": answer.err.strip()[:200]})
+        self._cancels.ask(cluster, job=job, name="" if job else place.name)
+        for step in run.before:
+            self._cancels.ask(cluster, name=job_name(replace(run, stage=step.stage)))
 
     async def _task_id(self, place: Place, where: list[str]) -> str:
         """The id of an array's task, empty while the controller doesn't show it."""
