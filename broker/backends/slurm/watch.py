@@ -38,6 +38,7 @@ class _Watched:
     last: RunUpdate | None = None
     restart: int = 0
     seen: bool = False
+    pending: bool = False  # so it was when it was seen last
     absent: int = 0
     absent_since: float = 0.0
     pending_since: float | None = None
@@ -148,13 +149,13 @@ class Watcher:
             earlier = [rows[Place(name)] for name in one.before if Place(name) in rows]
             await self._present(one, row, cluster, earlier, row.array in running)
         if vanished:
-            await self._account(vanished, where)
+            await self._account(vanished, where, {row.array for row in listed})
 
     async def _present(
         self, one: _Watched, row: parse.Row, cluster: str, earlier: Iterable[parse.Row], moving: bool
     ) -> None:
         """A run that squeue shows. `moving`: the tier runs tasks of the same array."""
-        one.seen, one.absent = True, 0
+        one.seen, one.absent, one.pending = True, 0, row.state == "PENDING"
         one.backend_id = f"{row.job_id};{cluster}" if cluster else row.job_id
         one.restart = max(one.restart, row.restart)
         update = _of_stages(parse.update_of(row, one.backend_id, one.restart), earlier)
@@ -168,7 +169,7 @@ class Watcher:
                 update = replace(update, state=RunState.NOT_STARTED, reason=row.reason)
         one.tell(update)
 
-    async def _account(self, vanished: Iterable[_Watched], where: list[str]) -> None:
+    async def _account(self, vanished: Iterable[_Watched], where: list[str], arrays: set[str]) -> None:
         """The vanished by accounting: rows of their own names, the newest of each."""
         vanished = list(vanished)
         names = dict.fromkeys(name for one in vanished for name in (one.place.name, *one.before))
@@ -189,18 +190,27 @@ class Watcher:
                 earlier = [known[Place(name)][-1] for name in one.before if Place(name) in known]
                 one.tell(_of_stages(parse.update_of(rows[-1], one.backend_id, one.restart), earlier))
             else:
-                self._absent(one)
+                self._absent(one, arrays)
 
-    def _absent(self, one: _Watched) -> None:
-        """Count good polls without a run; after enough of them over enough time it is lost."""
+    def _absent(self, one: _Watched, arrays: set[str]) -> None:
+        """Count good polls without a run; after enough of them over enough time it is lost.
+
+        A task that was pending and is gone, while the controller knows others of its array, was cancelled:
+        Slurm keeps no record of those.
+        """
         now = self._clock.monotonic()
         one.absent_since = now if not one.absent else one.absent_since
         one.absent += 1
-        if one.absent >= ABSENT_POLLS and now - one.absent_since >= min(
-            ABSENT_SECONDS, (ABSENT_POLLS - 1) * self._seconds
-        ):
+        enough = min(ABSENT_SECONDS, (ABSENT_POLLS - 1) * self._seconds)
+        if one.absent < ABSENT_POLLS or now - one.absent_since < enough:
+            return
+        job, _, index = one.backend_id.partition(";")[0].partition("_")
+        if index and job in arrays and one.pending:
+            state, reason = RunState.CANCELLED, "cancelled while it was pending"
+        else:
+            state = RunState.LOST
             reason = "the controller has no such job any more" if one.seen else "the controller never had it"
-            one.tell(RunUpdate(RunState.LOST, one.backend_id, reason=reason, restart=one.restart))
+        one.tell(RunUpdate(state, one.backend_id, reason=reason, restart=one.restart))
 
     def _unknown(self, members: Iterable[_Watched], reason: str) -> None:
         for one in list(members):
