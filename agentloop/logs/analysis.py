@@ -11,7 +11,7 @@ from agentloop.logs.phases import Phase, find_phases
 from agentloop.logs.ranking import Passing, Ranked, anchor, rank, root
 from agentloop.logs.severity import Level, Weight
 from agentloop.logs.templates import quick_key, template
-from agentloop.logs.timestamps import StampKind, parse_iso
+from agentloop.logs.timestamps import StampKind, bound
 from agentloop.request import TimeWindow
 from agentloop.types import SourceFile
 
@@ -115,8 +115,8 @@ def _peak(lines: Sequence[Line], group: Sequence[int]) -> int:
 
 def _within(lines: Sequence[Line], window: TimeWindow) -> tuple[Line, ...]:
     """Lines whose stamp, or the last one before them, lies in the window. Undated stamps can't be outside."""
-    start = parse_iso(window.start).timestamp() if window.start else float("-inf")
-    end = parse_iso(window.end).timestamp() if window.end else float("inf")
+    start = bound(window.start, end=False) if window.start else float("-inf")
+    end = bound(window.end, end=True) if window.end else float("inf")
     kept: list[Line] = []
     inside = not window.start
     for line in lines:

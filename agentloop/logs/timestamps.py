@@ -138,6 +138,19 @@ def parse_iso(text: str) -> datetime:
     return datetime(year, month, day, hour, minute, min(second, 59), micro, tzinfo=offset)
 
 
+DAY_SECONDS = 86_400.0
+
+
+def bound(text: str, *, end: bool) -> float:
+    """A bound of `time_window` in seconds since 1970; a day alone as the end counts to its end.
+
+    Raises:
+        ValueError: as `parse_iso`.
+    """
+    seconds = parse_iso(text).timestamp()
+    return seconds + DAY_SECONDS if end and len(text.strip()) == len("2024-01-01") else seconds
+
+
 def _shown_iso(text: str) -> str:
     shown = text.replace("/", "-").replace(",", ".").replace(" UTC", "Z")
     return re.sub(r"(\.\d{3})\d+", r"\1", shown[:10] + "T" + shown[11:].replace(" ", ""))

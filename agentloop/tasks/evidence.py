@@ -21,7 +21,7 @@ from agentloop.tasks.logs import (
 )
 from agentloop.tasks.model import TaskEvidence, with_history
 from agentloop.tasks.recent import Recent
-from agentloop.types import Chunk, Corpus, Draft, Ranking
+from agentloop.types import Chunk, Corpus, Draft, FileKind, Ranking
 
 if TYPE_CHECKING:
     from agentloop.loop import LoopResult
@@ -50,7 +50,7 @@ def task_evidence(
         from agentloop.tasks.model_claims import model_drafts
 
         claimed, answer = model_drafts(looped, corpus, chunks, ledger)
-    found = draft_claims(ranking, corpus, chunks, request, parser, ledger)
+    found = _found(ranking, corpus, chunks, request, parser, ledger)
     summaries = LogSummaries()
     failures = failure_drafts(corpus, request, ledger, lambda log: summaries.add(log, log.reading.file.path))
     if request.task_type in (TaskType.DEBUG, TaskType.PROPOSE_PATCH):
@@ -75,6 +75,25 @@ def task_evidence(
     drafts = distinct([*failures[:lead], *found, *failures[lead:]], corpus)
     evidence = _with_changes(TaskEvidence(drafts, details), corpus, request)
     return replace(evidence, drafts=_led(claimed, evidence, corpus), answer=answer)
+
+
+def _found(
+    ranking: Ranking,
+    corpus: Corpus,
+    chunks: list[Chunk],
+    request: CompressRequest,
+    parser: SymbolParser,
+    ledger: Ledger,
+) -> list[Draft]:
+    """What the question found, within its `time_window`, and in the order of time where it asks for that."""
+    if not any(file.kind in (FileKind.RECORDS, FileKind.LOG) for file in corpus.files):
+        return draft_claims(ranking, corpus, chunks, request, parser, ledger)
+    from agentloop.tasks.when import candidates_within, in_order_of_time, only_within
+
+    window = request.task_params.time_window
+    ranking = candidates_within(ranking, corpus, chunks, window)
+    found = draft_claims(ranking, corpus, chunks, request, parser, ledger)
+    return in_order_of_time(only_within(found, corpus, window), corpus, request.question)
 
 
 def _led(claimed: Sequence[Draft], evidence: TaskEvidence, corpus: Corpus) -> list[Draft]:

@@ -12,7 +12,7 @@ from agentloop.types import Corpus, Exclusion, FileKind, SkipReason, SourceFile
 
 
 def narrowed(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> Corpus:
-    """The corpus within `task_params.paths` and `languages`.
+    """The corpus within `task_params.paths` and `languages`, and of its records those in `time_window`.
 
     A path is a file, a folder or a glob, relative to its input. A language narrows code only: docs and
     data of the paths stay. Inputs that are single files stay whatever the filters say.
@@ -21,6 +21,10 @@ def narrowed(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> Corpus
         AgentloopError: INPUT_DISCOVERY_FAILED, no file of the inputs passes the filters.
     """
     params = request.task_params
+    if params.time_window is not None:
+        from agentloop.tasks.when import within_window
+
+        corpus = within_window(corpus, params.time_window, ledger)
     paths = tuple(p.strip("/").removeprefix("./") for p in params.paths)
     languages = {name.lower() for name in params.languages}
     if not paths and not languages:
