@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentloop.loop import ChatModel
     from agentloop.pipeline import Outcome
 
+MEANT = [s for s in Strategy if s is not Strategy.GIT_DIFF_HISTORY]  # golden sets have no history
 REF = re.compile(r'"ref": ?"(c\d+)"')
 COULD_NOT_SCORE = frozenset(
     {
@@ -114,7 +115,7 @@ class EngineRung:
             task_params={
                 "mode": mode,
                 "max_tool_calls": self.options.max_tool_calls,
-                **({"retrieval_strategies": list(Strategy)} if self.options.embeddings_profile else {}),
+                **({"retrieval_strategies": MEANT} if self.options.embeddings_profile else {}),
             },
             constraints={"final_evidence_pack_budget": budget},
         )
