@@ -28,7 +28,7 @@ from agentloop.types import (
 LOOKED_AT = 40  # drafts that may be put in the order of time
 LEAST_WORD = 4
 _FIRST = re.compile(
-    r"\b(?:first|earliest|originally|initially|oldest|begin|began|start(?:ed)?|pierwsz\w+|najwcześniej\w*)\b",
+    r"\b(?:first|earliest|originally|initially|oldest|pierwsz\w+|najwcześniej\w*)\b",
     re.IGNORECASE,
 )
 _LAST = re.compile(r"\b(?:last|latest|most recent(?:ly)?|newest|ostatni\w*|najnowsz\w+)\b", re.IGNORECASE)
