@@ -36,6 +36,8 @@ class RankCache:
         self, request: CompressRequest, env: Environment, corpus: Corpus, chunks: Sequence[Chunk]
     ) -> None:
         self._cache: Cache = env.cache
+        self._corpus = corpus
+        self._records = env.policy.cache_records
         self._chunks = len(chunks)
         self._warned = 0
         self._key = _key(request, env, corpus, chunks) if _may_keep(request, env, corpus, chunks) else ""
@@ -62,8 +64,16 @@ class RankCache:
         hasty = looped is not None and (looped.failure or looped.stop_reason in HASTY_STOPS)
         if not self._key or hasty or len(chunks) != self._chunks or any(w[0] in NOT_KEPT for w in warnings):
             return
+        if not self._records and self._shows_records(ranking, looped, chunks):
+            return
         counters = {str(s): dict(ledger.counters[s]) for s in STAGES if s in ledger.counters}
         self._cache.put(self._key, _adapter().dump_json((ranking, looped, warnings, counters)))
+
+    def _shows_records(self, ranking: Ranking, looped: LoopResult | None, chunks: Sequence[Chunk]) -> bool:
+        """Whether text of conversations is in what would be kept: candidates, or what the loop was shown."""
+        shown = {n for c in ranking.candidates for n in (c.chunk, *c.duplicates, *c.joined)}
+        shown |= {int(ref[1:]) for ref in (looped.seen if looped is not None else ())}
+        return any(self._corpus.files[chunks[n].file].kind is FileKind.RECORDS for n in shown)
 
 
 def _may_keep(request: CompressRequest, env: Environment, corpus: Corpus, chunks: Sequence[Chunk]) -> bool:
@@ -74,7 +84,6 @@ def _may_keep(request: CompressRequest, env: Environment, corpus: Corpus, chunks
         and not isinstance(env.cache, NoCache)
         and len(chunks) >= LEAST_CHUNKS
         and all(isinstance(file.content, Memory) for file in corpus.files)
-        and (env.policy.cache_records or not any(file.kind is FileKind.RECORDS for file in corpus.files))
     )
 
 

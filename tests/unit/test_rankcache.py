@@ -78,3 +78,5 @@ def test_nothing_of_conversations_is_kept(root: Path, env: Environment, tmp_path
     assert not reused(ask(root, env, "fee code", task_params=records))
     files = [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
     assert b"canary-42" not in b"".join(p.read_bytes() for p in files)
+    ask(root, env)
+    assert reused(ask(root, env)), "a question that finds none of them"
