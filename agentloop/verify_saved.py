@@ -12,6 +12,7 @@ from agentloop.compress.refs import digest, enclosed, text_digest
 from agentloop.config import Caps
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.pack import MAX_REF_LINES, SHORT_HASH_DIGITS
+from agentloop.types import Derived
 
 _LEAST = len("sha256:") + SHORT_HASH_DIGITS
 
@@ -87,6 +88,7 @@ class _Reader:
         self._roots = [Path(os.path.abspath(path)) for path in paths]
         self._caps = caps
         self._data: dict[Path, bytes | None] = {}
+        self._texts: dict[tuple[str, ...], Derived] = {}  # by content, extractor, version and member
 
     def check(self, ref: Any) -> tuple[str, str]:
         """Status and reason of one ref."""
@@ -157,17 +159,13 @@ class _Reader:
         return self._derived(data, ref) if ref.get("derived") else ("ok", "")
 
     def _derived(self, data: bytes, ref: dict[str, Any]) -> tuple[str, str]:
-        """Derived text is extracted again from the same bytes."""
-        from agentloop.sources import extract
-        from agentloop.sources.archives import member_text
-
+        """Derived text is extracted again from the same bytes, once for all refs to them."""
         span = ref["derived"]
         try:
+            derived = self._extracted(data, ref["content_hash"], span)
             if span.get("member") is not None:
-                derived = member_text(data, span["member"], span["extractor"], span["version"], self._caps)
                 first, last = 0, len(derived.items) - 1
             else:
-                derived = extract(span["extractor"], span["version"], data)
                 first, last = enclosed(derived, ref["byte_start"], ref["byte_end"])
             text = derived.joined(first, last)[span["char_start"] : span["char_end"]]
         except (KeyError, TypeError, ValueError, AgentloopError):
@@ -175,6 +173,19 @@ class _Reader:
         if not text or not text_digest(text).startswith(str(span["text_hash"])):
             return "invalid", "its text, extracted again, is another"
         return "ok", ""
+
+    def _extracted(self, data: bytes, content_hash: str, span: dict[str, Any]) -> Derived:
+        from agentloop.sources import extract
+        from agentloop.sources.archives import member_text
+
+        member, extractor, version = span.get("member"), span["extractor"], span["version"]
+        key = (content_hash, str(extractor), str(version), *([str(member)] if member is not None else []))
+        if key not in self._texts:
+            if member is not None:
+                self._texts[key] = member_text(data, member, extractor, version, self._caps)
+            else:
+                self._texts[key] = extract(extractor, version, data)
+        return self._texts[key]
 
 
 def _form(ref: Any) -> str:

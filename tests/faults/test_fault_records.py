@@ -137,3 +137,23 @@ def test_truncation_at_the_cap_is_told(tmp_path: Path) -> None:
     outcome = ask(file, Caps(max_record_chars=500))
     assert "of 201 records are left out: the text is over the cap; the newest are kept" in told(outcome)
     assert outcome.pack.payload.evidence[0].source_refs[0].record_ids == ("good",)
+
+
+def test_verification_extracts_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentloop import sources
+
+    rows = [{"id": f"m{n}", "text": f"Ada paid {n} euros for pump seal {n}."} for n in range(40)]
+    file = tmp_path / "export.json"
+    file.write_bytes(line(rows))
+    outcome = ask(file)
+    calls: list[str] = []
+    real = sources.extract
+
+    def counted(extractor: str, version: str, data: bytes) -> Any:
+        calls.append(extractor)
+        return real(extractor, version, data)
+
+    monkeypatch.setattr(sources, "extract", counted)
+    checked = verify_saved(outcome.released, [str(file)], Caps())
+    assert len(checked) > 1
+    assert calls == ["records"]

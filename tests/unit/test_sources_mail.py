@@ -81,3 +81,21 @@ def test_a_damaged_message_is_told_and_the_others_stay(tmp_path: Path, monkeypat
     assert derived is not None
     assert len(derived.items) == 4
     assert any("damaged messages are left out (1)" in note for note in corpus.notes)
+
+
+@pytest.mark.parametrize(
+    ("subject", "scope"),
+    [
+        (b"=?utf-8?q?Re=3A_Schl=C3=BCssel?=", "Schlüssel"),
+        ("Żółw i klucz".encode(), "Żółw i klucz"),
+        (b"a \xff b", "a \ufffd b"),
+        (b"=?no-such-charset?q?x?=", ""),
+        (b"folded\n over lines", "folded over lines"),
+        (b"s" * 5000, ""),
+    ],
+)
+def test_subjects_in_any_form(subject: bytes, scope: str) -> None:
+    data = b"From: =?utf-8?b?QWRh?= <ada@x>\nSubject: " + subject + b"\n\nThe body says something.\n"
+    (item,) = mail.extract_mail(data, 0).items
+    assert (item.scope, item.speaker) == (scope, "Ada")
+    assert item.text.endswith("The body says something.")

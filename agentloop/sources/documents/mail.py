@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from datetime import UTC
 from email import message_from_bytes
-from email.message import EmailMessage, Message
-from email.policy import default as default_policy
+from email.header import decode_header, make_header
+from email.message import Message
 from email.utils import parsedate_to_datetime
 
 from agentloop.sources.documents.html import extract_html
@@ -110,7 +110,7 @@ def _newlines(content: Content, start: int, end: int) -> int:
     return sum(content.read(at, min(at + _BLOCK, end)).count(b"\n") for at in range(start, end, _BLOCK))
 
 
-def _parsed(raw: bytes) -> EmailMessage:
+def _parsed(raw: bytes) -> Message:
     """The message, its overlong content headers dropped: the library takes quadratic time on them.
 
     Raises:
@@ -119,7 +119,7 @@ def _parsed(raw: bytes) -> EmailMessage:
     if raw.count(b"\n--") > _MAX_BOUNDARIES:
         raise ValueError("too many parts")
     short = _CONTENT_HEADER.sub(lambda found: found[0] if len(found[0]) <= _MAX_HEADER else b"", raw)
-    return message_from_bytes(short, policy=default_policy)
+    return message_from_bytes(short)
 
 
 def _opens(data: bytes, at: int) -> bool:
@@ -127,7 +127,7 @@ def _opens(data: bytes, at: int) -> bool:
     return data[max(0, at - 2) : at] == b"\n\n" or data[max(0, at - 3) : at] == b"\n\r\n"
 
 
-def _item(raw: bytes, message: EmailMessage, start: int, line: int) -> Item:
+def _item(raw: bytes, message: Message, start: int, line: int) -> Item:
     headers = [f"{name}: {_header(message, name)}" for name in _SHOWN if _header(message, name)]
     subject = _header(message, "Subject")
     text = "\n".join(headers) + "\n\n" + _body(message)
@@ -145,18 +145,22 @@ def _item(raw: bytes, message: EmailMessage, start: int, line: int) -> Item:
     )
 
 
-def _header(message: EmailMessage, name: str) -> str:
-    raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
-    if len(str(raw)) > _MAX_HEADER:
+def _header(message: Message, name: str) -> str:
+    """A header in one line; raw UTF-8 and encoded words are decoded, what can't be is empty."""
+    low = name.lower()
+    raw = next((str(value) for key, value in message.raw_items() if key.lower() == low), "")
+    if len(raw) > _MAX_HEADER:
         return ""
-    try:
-        value = message.get(name)
-    except LIBRARY_ERRORS:  # headers that the library can't parse
-        return ""
-    return " ".join(str(value).split())[:500] if value is not None else ""
+    text = raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if "=?" in text:
+        try:
+            text = str(make_header(decode_header(text)))
+        except LIBRARY_ERRORS:  # encoded words in a charset that nobody knows
+            return ""
+    return " ".join(text.split())[:500]
 
 
-def _date(message: EmailMessage) -> str:
+def _date(message: Message) -> str:
     try:
         when = parsedate_to_datetime(_header(message, "Date"))
         zoned = when.tzinfo is not None
@@ -165,17 +169,13 @@ def _date(message: EmailMessage) -> str:
         return ""
 
 
-def _attachments(message: EmailMessage) -> Iterator[EmailMessage]:
+def _attachments(message: Message) -> Iterator[Message]:
     for number, part in enumerate(message.walk()):
-        if (
-            number < _MAX_PARTS
-            and isinstance(part, EmailMessage)
-            and part.get_content_disposition() == "attachment"
-        ):
+        if number < _MAX_PARTS and part.get_content_disposition() == "attachment":
             yield part
 
 
-def _body(message: EmailMessage) -> str:
+def _body(message: Message) -> str:
     plain: list[str] = []
     pages: list[str] = []
     for number, part in enumerate(message.walk()):
