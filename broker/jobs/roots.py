@@ -135,6 +135,8 @@ class Reducer:
             if shards and all(shard.state.terminal for shard in shards):
                 return shards
             await changed.wait()
+            # every change of any job wakes us, and a look reads all shards: of a thousand once a second
+            await asyncio.sleep(min(1.0, len(shards) / 1000))
 
     async def merge(self, root: Job, shards: Sequence[Job], run_dir: RunDir) -> dict[str, Any] | None:
         """Publish the merged pack as the root's attempt; the error object when there is nothing to merge."""
