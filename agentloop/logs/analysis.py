@@ -39,6 +39,11 @@ class LogAnalysis:
     phases: tuple[Phase, ...]
 
     @property
+    def least(self) -> str:
+        """What stands before a count of lines: of a huge log repeats were not read one by one."""
+        return "at least " if self.reading.sampled else ""
+
+    @property
     def lines(self) -> tuple[Line, ...]:
         """The lines that were read."""
         return self.reading.lines

@@ -43,7 +43,7 @@ def warnings_before(analysis: LogAnalysis, cited: Set[int]) -> list[Draft]:
 def _warning(analysis: LogAnalysis, cluster: Cluster, at: int) -> Draft:
     facts = ["warning before the failure" if analysis.root is not None else "warning"]
     if len(cluster.members) > 1:
-        facts.append(f"{len(cluster.members)} times")
+        facts.append(f"{analysis.least}{len(cluster.members)} times")
     facts += wording.times(analysis.lines, cluster.members)
     if cluster.peak_minute > 1:
         facts.append(f"at most {cluster.peak_minute} a minute")

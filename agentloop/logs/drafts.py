@@ -136,7 +136,7 @@ def _facts(analysis: LogAnalysis, group: Group, followers: int) -> list[str]:
     if followers:
         facts.append(f"first of {followers + 1} such failures")
     if group.repeats:
-        facts.append(f"{len(group.repeats) + 1} times")
+        facts.append(f"{analysis.least}{len(group.repeats) + 1} times")
     facts += wording.times(lines, group.lines())
     if group.ranked.novel < 0.5:
         facts.append("also in the passing run")

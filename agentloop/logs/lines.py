@@ -55,6 +55,11 @@ class Reading:
     skipped: int
     parts: tuple[SourceFile, ...] = ()
 
+    @property
+    def sampled(self) -> bool:
+        """Whether some file was too large to be read line by line."""
+        return any(f.derived is None and f.content.size > WHOLE_BYTES for f in self.parts or (self.file,))
+
     def of(self, line: Line) -> SourceFile:
         """The file that a line stands in."""
         return self.parts[line.part] if self.parts else self.file
