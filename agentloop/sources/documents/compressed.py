@@ -127,7 +127,9 @@ def _zstd_pieces(content: Content) -> Iterator[bytes]:
 
     try:
         decoder = zstandard.ZstdDecompressor(max_window_size=_MAX_MEMORY)
-        with decoder.stream_reader(io.BufferedReader(ContentFile(content)), read_across_frames=True) as reader:
+        with decoder.stream_reader(
+            io.BufferedReader(ContentFile(content)), read_across_frames=True
+        ) as reader:
             while piece := reader.read(_PIECE):
                 yield piece
     except zstandard.ZstdError as exc:
