@@ -18,6 +18,8 @@ Extras = dict[tuple[str, int, int], tuple[str, str]]
 """Index text beside a chunk's own, by kind and content hash of its file, and span: parts of identifiers, terms of other scripts."""
 
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
+_TOGETHER = 2000
+"""Documents that are handed to tantivy at once: its threads spin while they wait for single ones."""
 _PATH_WORD = re.compile(r"[^\W_]+")
 
 
@@ -92,13 +94,21 @@ class IndexBuild:
         self._writer = self.index.writer(HEAP_BYTES, num_threads=threads)
         self._documents = _Documents(extras)
         self._keys: Iterator[int] = count()
+        self._waiting: list[tantivy.Document] = []
 
     def add(self, file: SourceFile, chunks: Iterable[Chunk]) -> None:
         """Index chunks of a file under the next numbers, from 0 on."""
         for chunk, key in zip(chunks, self._keys, strict=False):
             document = self._documents.of(file, chunk)
             document.add_unsigned("id", key)
+            self._waiting.append(document)
+        if len(self._waiting) >= _TOGETHER:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        for document in self._waiting:
             self._writer.add_document(document)
+        self._waiting.clear()
 
     def replace_group(self, corpus: Corpus, group: int, keys: range, chunks: Sequence[Chunk]) -> None:
         """Index a group anew as one segment, which one thread makes."""
@@ -113,6 +123,7 @@ class IndexBuild:
 
     def close(self) -> tantivy.Index:
         """The index with all that was added."""
+        self._hand_over()
         self._writer.commit()
         self._writer.wait_merging_threads()
         self.index.reload()
@@ -178,13 +189,15 @@ class _Documents:
 
     def _extra(self, file: SourceFile, chunk: Chunk, text: str, data: bytes) -> tuple[str, str]:
         """What is indexed beside a chunk's text: most of the time that a document takes."""
+        if self._extras is None or file.derived is not None:
+            return self._made(file, text, data)
         key = (f"{file.kind}:{file.content_hash}", chunk.byte_start, chunk.byte_end)
-        known = self._extras if file.derived is None else None
-        found = None if known is None else known.get(key)
+        found = self._extras.get(key)
         if found is None:
-            foreign = not data.isascii()
-            further = self._foreign.of(text, data, file.kind is not FileKind.DATA) if foreign else ""
-            found = (self._camel.of(data), further)
-            if known is not None:
-                known[key] = found
+            found = self._extras[key] = self._made(file, text, data)
         return found
+
+    def _made(self, file: SourceFile, text: str, data: bytes) -> tuple[str, str]:
+        foreign = not data.isascii()
+        further = self._foreign.of(text, data, file.kind is not FileKind.DATA) if foreign else ""
+        return self._camel.of(data), further
