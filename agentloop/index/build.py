@@ -15,7 +15,8 @@ from agentloop.index import words
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile, text_of
 
 Extras = dict[tuple[str, int, int], tuple[str, str]]
-"""Index text beside a chunk's own, by kind and content hash of its file, and span: parts of identifiers, terms of other scripts."""
+"""Index text beside a chunk's own (parts of identifiers, terms of other scripts), by the kind and content
+hash of its file, and its span."""
 
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
 _TOGETHER = 2000
