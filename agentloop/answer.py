@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agentloop.cache.rankings import RankCache
 from agentloop.compress import build_pack
 from agentloop.environment import Outcome, Run
 from agentloop.errors import Stage, WarningCode
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index.symbols import SymbolParser
-from agentloop.rankcache import RankCache
 from agentloop.request import Mode, TaskType
 from agentloop.retrieval import RetrievalSession, newest
 from agentloop.retrieval.semantic import Semantics

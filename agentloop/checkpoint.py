@@ -22,18 +22,18 @@ from typing import Any
 from agentloop import cache
 from agentloop.budget import Ledger
 from agentloop.cache import chunks_key, index_key, text_hash, value_hash
+from agentloop.cache.packs import code_version, corpus_id
+from agentloop.cache.warm import Progress, Warm, primary, skipped, snapshot_of
 from agentloop.chunking import chunk_corpus
 from agentloop.clock import Clock
 from agentloop.config import Caps, Policy
 from agentloop.errors import AgentloopError, Stage, WarningCode
 from agentloop.index.build import IndexBuild, StoredBuild, build_errors, index_in
 from agentloop.index.lexical import LexicalIndex
-from agentloop.packcache import code_version, corpus_id
 from agentloop.request import CompressRequest
 from agentloop.rundir import RunDirError, publish, read_bytes, to_bytes
 from agentloop.sources import discover
 from agentloop.types import Chunk, ChunkType, Corpus, FileKind, Trait
-from agentloop.warm import Progress, Warm, primary, skipped, snapshot_of
 
 STAGES = "stages.json"
 LEAST_BYTES = 8 << 20

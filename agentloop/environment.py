@@ -16,10 +16,10 @@ from agentloop.request import CompressRequest
 from agentloop.types import Chunk, Corpus, Ranking
 
 if TYPE_CHECKING:
+    from agentloop.cache.warm import Warm
     from agentloop.loop import ChatModel, LoopResult
     from agentloop.pack import Pack
     from agentloop.retrieval.semantic import Embedder, TextReranker
-    from agentloop.warm import Warm
 
 Progress = Callable[[Stage, float], None]
 """Called at the start of each stage with the share of the request that is done, 0..1."""

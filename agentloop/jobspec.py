@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentloop import packcache
 from agentloop.cache import Cache, FileCache, NoCache, text_hash
+from agentloop.cache import packs as packcache
+from agentloop.cache.warm import Warm
 from agentloop.clock import Clock
 from agentloop.config import Caps, InputPart, Policy, Sandbox
 from agentloop.entities import entities
@@ -20,7 +21,6 @@ from agentloop.errors import AgentloopError, Stage
 from agentloop.request import Classification, CompressRequest, parse_request
 from agentloop.rundir import RunDir, RunDirError, read_json, to_bytes
 from agentloop.types import Corpus, FileKind
-from agentloop.warm import Warm
 
 if TYPE_CHECKING:
     from agentloop.loop import ChatModel

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentloop.config import Policy
 from agentloop.redact import Redactor
-from agentloop.redact_controls import neutralise
+from agentloop.redact.controls import neutralise
 from agentloop.request import Classification, CompressRequest, Confidentiality
 from agentloop.sources.opening import Refused, open_file, open_parent
 from broker.errors import not_found

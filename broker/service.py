@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentloop import __version__, packcache
+from agentloop import __version__
 from agentloop.cache import FileCache, value_hash
+from agentloop.cache import packs as packcache
 from agentloop.clock import Clock
 from agentloop.errors import AgentloopError
 from agentloop.request import (

@@ -20,7 +20,7 @@ from agentloop.compress.wording import Claim
 from agentloop.errors import Stage
 from agentloop.index.symbols import SymbolParser
 from agentloop.pack import MAX_REFS
-from agentloop.redact_injection import instruction_like
+from agentloop.redact.injection import instruction_like
 from agentloop.request import CompressRequest
 from agentloop.types import (
     Candidate,

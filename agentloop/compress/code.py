@@ -11,7 +11,7 @@ from agentloop.compress.terms import Question
 from agentloop.compress.wording import Claim, clip, one_line
 from agentloop.index.symbols import SymbolParser
 from agentloop.pack import MAX_REF_LINES
-from agentloop.redact_injection import instruction_like
+from agentloop.redact.injection import instruction_like
 from agentloop.types import Candidate, Chunk, Corpus, Place, Span, Symbol, Trait
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|\n\s*\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentloop.config import Policy
 from agentloop.pack import Coverage, SkippedExamples
-from agentloop.redact_patterns import known_form
+from agentloop.redact.patterns import known_form
 from agentloop.types import Corpus, Exclusion, SkipReason
 
 # What a reader most needs to know comes first: trouble, then limits, then what was left out on purpose.

@@ -21,7 +21,7 @@ from agentloop.pack import (
     with_short_hashes,
 )
 from agentloop.redact import Redactor, instruction_like
-from agentloop.redact_patterns import known_form
+from agentloop.redact.patterns import known_form
 from agentloop.request import Classification, CompressRequest, Confidentiality
 from agentloop.types import Corpus, Draft
 

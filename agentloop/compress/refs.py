@@ -25,9 +25,7 @@ def enclosed(derived: Derived, byte_start: int, byte_end: int) -> tuple[int, int
     can be found again from the bytes alone.
     """
     inside = [
-        n
-        for n, (start, end, _, _) in enumerate(derived.spans())
-        if byte_start <= start and end <= byte_end
+        n for n, (start, end, _, _) in enumerate(derived.spans()) if byte_start <= start and end <= byte_end
     ]
     return (inside[0], inside[-1]) if inside else (0, -1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agentloop.pack import MAX_REF_LINES
-from agentloop.redact_injection import instruction_like, without_instructions
+from agentloop.redact.injection import instruction_like, without_instructions
 from agentloop.types import Chunk, Corpus, Place, Span
 
 MAX_REGION_BYTES = 256 * 1024  # a symbol may be a whole generated file; a claim never needs more

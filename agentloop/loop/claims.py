@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentloop.redact_injection import instruction_like
+from agentloop.redact.injection import instruction_like
 
 MAX_CLAIM_CHARS = 600
 MAX_REFS = 4  # as many as an evidence item may carry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentloop.loop.messages import FinalTurn, Message
-from agentloop.redact_injection import instruction_like
+from agentloop.redact.injection import instruction_like
 
 PROMPT_VERSION = "1"  # part of cache keys and recordings
 MAX_NOTES = 20

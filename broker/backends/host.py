@@ -12,10 +12,10 @@ import os
 import resource
 from pathlib import Path
 
+from agentloop.cache.warm import Warm, build, current
 from agentloop.clock import SystemClock
 from agentloop.jobspec import JobSpec, Kept, Manifest
 from agentloop.rundir import RunDir
-from agentloop.warm import Warm, build, current
 from agentloop.worker import EXIT_RESULT, Pulse, run_attempt
 from broker.backends.forking import Order, close_inherited, fork_worker, kill_group, limit, reap
 from broker.backends.lines import Loop, Peer

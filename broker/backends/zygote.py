@@ -205,7 +205,7 @@ def main(max_hosts: int) -> None:
     """Import what workers need, then serve."""
     import importlib
 
-    from agentloop.packcache import code_version
+    from agentloop.cache.packs import code_version
     from agentloop.tokens import count
 
     for name in PRELOAD:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from agentloop import packcache
 from agentloop.api import compress_sync
+from agentloop.cache import packs as packcache
+from agentloop.cache.warm import keepable, skipped, snapshot_of
 from agentloop.pipeline import Environment, Outcome
 from agentloop.request import CompressRequest, Mode
 from agentloop.types import FileKind
-from agentloop.warm import keepable, skipped, snapshot_of
 from broker.commands.settings import model_places, settings
 from broker.release import screen
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import asdict, replace
 from typing import Any
 
-from agentloop import packcache
+from agentloop.cache import packs as packcache
 from agentloop.config import Caps, InputPart
 from agentloop.errors import AgentloopError
 from agentloop.jobspec import JobSpec

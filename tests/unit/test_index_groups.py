@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from agentloop.api import make_request
+from agentloop.cache.warm import Warm, build, current
 from agentloop.clock import SystemClock
 from agentloop.config import Caps, Policy
 from agentloop.index import groups
 from agentloop.index.lexical import LexicalIndex, Term
-from agentloop.warm import Warm, build, current
 
 WORDS = ("parser", "header", "retry", "socket", "ledger", "rounding", "token", "queue")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentloop import packcache
 from agentloop.api import make_request
+from agentloop.cache import packs as packcache
 from agentloop.config import Policy
 from agentloop.errors import AgentloopError
 from agentloop.jobspec import JobSpec

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentloop import answer, rankcache
+from agentloop import answer
 from agentloop.api import compress_sync, make_request
 from agentloop.cache import FileCache
+from agentloop.cache import rankings as rankcache
 from agentloop.config import Policy
 from agentloop.environment import Environment, Outcome
 from agentloop.errors import Stage

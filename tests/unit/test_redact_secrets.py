@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentloop.redact import MASK, Redactor, redact
-from agentloop.redact_patterns import known_form
+from agentloop.redact.patterns import known_form
 
 # put together from parts, so that no scanner takes this file for a leak
 TOKEN = "gh" + "p_" + "Zt5" * 12

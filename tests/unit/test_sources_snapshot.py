@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from agentloop.api import make_request
+from agentloop.cache.packs import pack_key
 from agentloop.config import Caps, Policy
-from agentloop.packcache import pack_key
 from agentloop.sources.snapshot import Snapshot, take
 
 

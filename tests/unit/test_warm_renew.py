@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agentloop import warm
 from agentloop.api import make_request
+from agentloop.cache import warm
+from agentloop.cache.warm import Warm, build
 from agentloop.clock import SystemClock
 from agentloop.config import Caps, Policy
 from agentloop.errors import Stage
 from agentloop.index.lexical import Term
 from agentloop.request import Classification
 from agentloop.sources import build_manifest, snapshot
-from agentloop.warm import Warm, build
 
 OLD = 1_700_000_000
 POLICY = Policy(classification_rules=(("*.key.py", Classification.RESTRICTED),))

@@ -30,7 +30,7 @@ from agentloop.pack import (
 from agentloop.request import Classification, CompressRequest, Confidentiality
 from agentloop.tasks.details import DETAILS
 from agentloop.types import Content, Corpus, SourceFile
-from agentloop.verify_saved import Checked, verify_saved
+from agentloop.verify.saved import Checked, verify_saved
 
 __all__ = ["Checked", "schemas", "verify_released", "verify_saved"]
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentloop.redact_controls import INVISIBLE, neutralise, visible
-from agentloop.redact_injection import instruction_like
-from agentloop.redact_patterns import phi_spans, secret_spans
+from agentloop.redact.controls import INVISIBLE, neutralise, visible
+from agentloop.redact.injection import instruction_like
+from agentloop.redact.patterns import phi_spans, secret_spans
 
 __all__ = ["MASK", "Cleaned", "Redactor", "instruction_like", "neutralise", "redact", "visible"]
 

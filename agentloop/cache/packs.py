@@ -28,6 +28,7 @@ from agentloop.cache import (
     text_hash,
     value_hash,
 )
+from agentloop.cache.warm import cites_records, places, skipped, snapshot_of
 from agentloop.config import Caps, Policy
 from agentloop.errors import AgentloopError, WarningCode
 from agentloop.pack import SCHEMA_NAMES, SCHEMA_VERSION
@@ -35,7 +36,6 @@ from agentloop.request import CompressRequest
 from agentloop.sources.report import check_declared
 from agentloop.sources.snapshot import Snapshot, content_hash, identity
 from agentloop.types import Corpus, FileKind
-from agentloop.warm import cites_records, places, skipped, snapshot_of
 
 if TYPE_CHECKING:
     from agentloop.loop.brains import ModelPlaces

@@ -18,7 +18,7 @@ from agentloop import __version__
 from agentloop.compress.fit import Envelope, Fitted, enclose, pack_limit
 from agentloop.compress.items import item_tokens
 from agentloop.errors import AgentloopError, Stage, WarningCode
-from agentloop.merge_details import Ids, merge_answers, merge_details
+from agentloop.merge.details import Ids, merge_answers, merge_details
 from agentloop.pack import (
     Collapsed,
     Coverage,

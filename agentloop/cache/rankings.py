@@ -14,9 +14,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agentloop.cache import Cache, NoCache, dedup_key, rerank_key, retrieval_key, text_hash, value_hash
+from agentloop.cache.packs import HASTY_STOPS, NOT_KEPT, code_version, corpus_id, lasting
 from agentloop.environment import Environment
 from agentloop.errors import Stage, WarningCode
-from agentloop.packcache import HASTY_STOPS, NOT_KEPT, code_version, corpus_id, lasting
 from agentloop.request import CompressRequest
 from agentloop.types import Chunk, Corpus, FileKind, Memory, Ranking
 

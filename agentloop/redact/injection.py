@@ -10,7 +10,7 @@ import html
 import re
 import unicodedata
 
-from agentloop.redact_controls import INVISIBLE
+from agentloop.redact.controls import INVISIBLE
 
 _HIDDEN = re.compile(f"[{INVISIBLE}\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _FRAMES = re.compile(
