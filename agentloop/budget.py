@@ -24,16 +24,14 @@ class Ledger:
     warnings: list[tuple[WarningCode, str, Stage]] = field(default_factory=list)
 
     @contextmanager
-    def stage(self, stage: Stage, instead_of: Stage | None = None) -> Iterator[None]:
-        """Add the wall seconds of the block to `stage`; they are taken off `instead_of`, which is running."""
+    def stage(self, stage: Stage) -> Iterator[None]:
+        """Add the wall seconds of the block to `stage`."""
         started = self.clock.monotonic()
         try:
             yield
         finally:
             spent = self.clock.monotonic() - started
             self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
-            if instead_of is not None:
-                self.seconds[instead_of] = self.seconds.get(instead_of, 0.0) - spent
 
     def add(self, stage: Stage, **amounts: int) -> None:
         """Add to the counters of a stage (files, bytes, chunks, tokens, calls)."""

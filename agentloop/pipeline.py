@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from importlib import import_module
 
-from agentloop.ahead import Ahead
 from agentloop.budget import Ledger
+from agentloop.cache.warm import primary
+from agentloop.chunking import chunk_corpus
 from agentloop.environment import Environment, Outcome, Run, no_progress
 from agentloop.errors import Stage
+from agentloop.index.build import IndexBuild, build_errors
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index.symbols import KeptParses, SymbolParser
 from agentloop.request import CompressRequest, Mode
 from agentloop.sources import discover
 from agentloop.tasks.narrowing import narrowed
-from agentloop.types import Corpus, FileKind
+from agentloop.types import Chunk, Corpus, FileKind, SourceFile
 
 __all__ = ["Environment", "Outcome", "no_progress", "run"]
 
@@ -40,38 +42,42 @@ async def _stages(job: Run, parser: SymbolParser) -> Outcome:
     searched = request.task_params.mode is not Mode.COMPLETION
     index: LexicalIndex | None = None
     corpus: Corpus
-    ahead = Ahead(request, ledger, env.caps, indexed=searched) if env.warm is None else None
-    corpus = await job.stage(Stage.DISCOVERY, 0.0, lambda: narrowed(_discovered(job, ahead), request, ledger))
-    if env.warm is not None and env.warm.corpus is corpus:
-        chunks = list(env.warm.chunks)  # retrieval may add windows of a huge log to it
-        if any(file.kind is FileKind.CODE for file in corpus.files):
-            parser.warm()  # another core starts it while the first search runs
-        index = env.warm.index if searched else None
+    corpus = await job.stage(Stage.DISCOVERY, 0.0, lambda: narrowed(_discovered(job), request, ledger))
+    warm = env.warm if env.warm is not None and env.warm.corpus is corpus else None
+    begun = IndexBuild() if searched and warm is None else None
+    chunks: list[Chunk]
+    if warm is not None:
+        chunks = list(warm.chunks)  # retrieval may add windows of a huge log to it
+        index = warm.index if searched else None
     else:
-        made = ahead or Ahead(request, ledger, env.caps, indexed=searched)
-        await job.stage(Stage.CHUNKING, 0.2, lambda: made.settle(corpus))
-        chunks = made.chunks
-        if searched and any(file.kind is FileKind.CODE for file in corpus.files):
-            parser.warm()
+        chunks = await job.stage(Stage.CHUNKING, 0.2, lambda: _chunked(job, corpus, begun))
         # waiting for the index leaves the interpreter idle
         asyncio.get_running_loop().run_in_executor(None, import_module, "agentloop.answer")
-        if searched:
-            index = await job.stage(
-                Stage.INDEXING, 0.3, lambda: LexicalIndex(corpus, chunks, begun=made.build)
-            )
+    if searched and any(file.kind is FileKind.CODE for file in corpus.files):
+        parser.warm()  # another core starts it while the first search runs
+    if begun is not None:
+        index = await job.stage(Stage.INDEXING, 0.3, lambda: LexicalIndex(corpus, chunks, begun=begun))
     from agentloop.answer import answered
 
     return await answered(job, corpus, chunks, index, parser)
 
 
-def _discovered(job: Run, ahead: Ahead | None) -> Corpus:
+def _discovered(job: Run) -> Corpus:
     """The corpus of the request: the one that was kept, told to the ledger, or a new one."""
     request, env, ledger = job.request, job.env, job.ledger
     if env.warm is None:
-        params = request.task_params
-        whole = ahead is not None and not params.paths and not params.languages
-        read = ahead.add if ahead is not None and whole else None
-        return discover(request, env.caps, env.policy, ledger, stdin=env.stdin, read=read)
+        return discover(request, env.caps, env.policy, ledger, stdin=env.stdin)
     env.warm.check_declared(request)
     env.warm.tell(ledger)
     return env.warm.corpus
+
+
+def _chunked(job: Run, corpus: Corpus, begun: IndexBuild | None) -> list[Chunk]:
+    """The chunks that may become evidence, handed to the index while further ones are made."""
+
+    def made(file: SourceFile, chunks: list[Chunk]) -> None:
+        if begun is not None and primary(corpus, chunks):
+            with build_errors():
+                begun.add(file, chunks)
+
+    return primary(corpus, chunk_corpus(corpus, job.ledger, job.env.caps, made))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agentloop.budget import Ledger
 from agentloop.chunking.code import code_pieces
 from agentloop.chunking.data import data_pieces, diff_pieces
@@ -13,40 +15,32 @@ from agentloop.errors import Stage
 from agentloop.types import Chunk, Corpus, FileKind, SourceFile
 
 
-class Chunker:
-    """Chunks of one file after the other, and the counts of all of them."""
+def chunk_corpus(
+    corpus: Corpus,
+    ledger: Ledger,
+    caps: Caps,
+    made: Callable[[SourceFile, list[Chunk]], None] | None = None,
+) -> list[Chunk]:
+    """Chunks of every file, in the order of the files and then of the offsets.
 
-    def __init__(self, caps: Caps) -> None:
-        """Nothing is counted yet.
+    A chunk's id is its position in the list. Over files without derived text the chunks of a file are a
+    partition of its bytes. Nothing is parsed: structure comes from regular expressions.
 
-        Args:
-            caps: passed to the log segmenter, which streams large logs.
-        """
-        self._caps = caps
-        self._files = self._bytes = self._chunks = 0
-
-    def chunks(self, file: SourceFile, ledger: Ledger) -> list[Chunk]:
-        """Chunks of one file in the order of their offsets.
-
-        Over files without derived text they are a partition of its bytes. Nothing is parsed: structure
-        comes from regular expressions.
-        """
-        found = _file_chunks(file, ledger, self._caps)
-        self._files += 1
-        self._bytes += file.size
-        self._chunks += len(found)
-        return found
-
-    def told(self, ledger: Ledger) -> None:
-        """Add the counters `files`, `bytes` and `chunks` to the chunking stage."""
-        ledger.add(Stage.CHUNKING, files=self._files, bytes=self._bytes, chunks=self._chunks)
-
-
-def chunk_corpus(corpus: Corpus, ledger: Ledger, caps: Caps) -> list[Chunk]:
-    """Chunks of every file, in the order of the files; a chunk's id is its position in the list."""
-    chunker = Chunker(caps)
-    chunks = [chunk for file in corpus.files for chunk in chunker.chunks(file, ledger)]
-    chunker.told(ledger)
+    Args:
+        corpus: what discovery found.
+        ledger: gets the counters `files`, `bytes` and `chunks` of the chunking stage.
+        caps: passed to the log segmenter, which streams large logs.
+        made: is given each file with its chunks as soon as they are there.
+    """
+    chunks: list[Chunk] = []
+    size = 0
+    for file in corpus.files:
+        found = _file_chunks(file, ledger, caps)
+        if made is not None:
+            made(file, found)
+        chunks += found
+        size += file.size
+    ledger.add(Stage.CHUNKING, files=len(corpus.files), bytes=size, chunks=len(chunks))
     return chunks
 
 

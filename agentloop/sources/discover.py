@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -40,13 +40,11 @@ def discover(
     stdin: BinaryIO | None = None,
     progress: Progress | None = None,
     known: Known | None = None,
-    read: Callable[[Sequence[SourceFile]], None] | None = None,
 ) -> Corpus:
     """Everything that the request's inputs hold, in the order of inputs and then of paths.
 
     Each file is opened once and read once. Links and special files are never followed. What is left out
     is an exclusion with its reason. A file that `known` recognises by its open descriptor is not read again.
-    `read` is given the files of a folder as soon as they are read, most often in the order of the corpus.
 
     Raises:
         AgentloopError: INPUT_DISCOVERY_FAILED (a path that is not allowed, missing or unreadable, or
@@ -55,7 +53,7 @@ def discover(
     # all paths are judged before the first one is opened
     targets = [target_of(ref, f"in{n}", policy) for n, ref in enumerate(request.input_refs, 1)]
     allowance = Allowance(caps.max_files, caps.max_total_bytes, caps.max_record_chars)
-    job = _Discovery(caps, policy, allowance, progress, read, known)
+    job = _Discovery(caps, policy, allowance, progress, known=known)
     for number, (ref, target) in enumerate(zip(request.input_refs, targets, strict=True), 1):
         if target is None:
             job.add_stdin(ref, f"in{number}", stdin)
@@ -99,7 +97,6 @@ class _Discovery:
     policy: Policy
     allowance: Allowance
     progress: Progress | None
-    read: Callable[[Sequence[SourceFile]], None] | None
     known: Known | None = None
     inputs: list[InputInfo] = field(default_factory=list)
     files: list[SourceFile] = field(default_factory=list)
@@ -211,10 +208,7 @@ class _Discovery:
                 walk.stop(SkipReason.FILE_LIMIT)
                 continue
             try:
-                files = reader.read_all(place.folder, place.name, place.dir_fd)
-                found += files
-                if self.read is not None:
-                    self.read(files)
+                found += reader.read_all(place.folder, place.name, place.dir_fd)
             except LaterError as exc:
                 later.append((place, exc))
             except Refused as exc:
