@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.request import Classification, CompressRequest, Mode, TaskType
+from agentloop.request import Classification, CompressRequest, InputRef, InputType, Mode, TaskType
 from broker.auth import Principal, Role
 from broker.backends.base import Backend
 from broker.config import Settings
 from broker.errors import BrokerCode, BrokerError
 from broker.fitness import refuse_misfit
-from broker.jobs.artifacts import EVIDENCE_PACK
-from broker.jobs.model import Job, new_id
+from broker.jobs.artifacts import EVIDENCE_PACK, INPUT_MANIFEST, LOCAL_INDEX, read_artifact
+from broker.jobs.model import Artifact, Job, new_id
 from broker.jobs.store import Store
 from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
 from broker.policy import ARTIFACT_SCHEME, Authorised, authorise, verify_declared
@@ -50,6 +51,7 @@ class Intake:
                 f"This broker has no backend {profile.backend!r}; it has {', '.join(self._backends)}.",
                 retry_after=60,
             )
+        request = await self.with_indexes(caller, request)
         artifacts = await self.referenced(caller, request)
         rules = self._settings.rules(caller.namespace)
         settings = self._settings
@@ -94,6 +96,37 @@ class Intake:
             warnings=() if tier in backend.tiers else (_substituted(tier, backend.name),),
             classification=str(allowed.classification),
         )
+
+    async def with_indexes(self, caller: Principal, request: CompressRequest) -> CompressRequest:
+        """The request with each `artifact://` ref to an index replaced by what the index was made of.
+
+        The hashes of then are declared: inputs that have changed are refused, the same ones find the
+        index kept. They are authorised like any others, for the caller's grants of now.
+
+        Raises:
+            BrokerError: ARTIFACT_CORRUPT.
+        """
+        refs: list[InputRef] = []
+        for ref in request.input_refs:
+            name = ref.uri.removeprefix(ARTIFACT_SCHEME)
+            found = await self._store.artifact(caller.namespace, name) if name != ref.uri else None
+            refs += await self._indexed(found) if found is not None and found.kind == LOCAL_INDEX else [ref]
+        return request.model_copy(update={"input_refs": tuple(refs)})
+
+    async def _indexed(self, index: Artifact) -> list[InputRef]:
+        """The inputs of the job that left an index, each with its hash."""
+        job = await self._store.get(index.job_id)
+        beside = {artifact.kind: artifact for artifact in await self._store.artifacts(index.job_id)}
+        if job is None or INPUT_MANIFEST not in beside:
+            return []
+        home = self._settings.home_path
+        await asyncio.to_thread(read_artifact, index, home)
+        manifest = json.loads(await asyncio.to_thread(read_artifact, beside[INPUT_MANIFEST], home))
+        return [
+            InputRef.model_validate({**ref, "content_hash": info["content_hash"]})
+            for ref, info in zip(job.request["input_refs"], manifest["inputs"], strict=True)
+            if ref["type"] != InputType.ARTIFACT
+        ]
 
     async def referenced(
         self, caller: Principal, request: CompressRequest

@@ -325,7 +325,7 @@ class Service:
             AgentloopError: as `submit`.
         """
         caller.require(Role.READER)
-        request = parse_request(data)
+        request = await self._intake.with_indexes(caller, parse_request(data))
         artifacts = await self._intake.referenced(caller, request)
         rules = self._settings.rules(caller.namespace)
         allowed = await asyncio.to_thread(authorise, request, rules, artifacts, self._settings.home)

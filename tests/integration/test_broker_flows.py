@@ -220,3 +220,28 @@ async def test_a_namespace_without_paths_gets_ids_and_hashes(tmp_path: Path) -> 
             assert read["path"] is None
             with pytest.raises(Refused):
                 await client.call("POST", "/v1/rag/evidence:read", body={**body, "ref": 9})
+
+
+async def test_an_index_stands_for_the_inputs_that_it_was_made_of(broker: Server) -> None:
+    folder = broker.roots / "indexed"
+    folder.mkdir()
+    (folder / "fees.py").write_text("def fee(amount):\n    return round(amount, 2)\n")
+    async with broker.client() as client:
+        handle = await client.submit(
+            broker.request("where is the fee rounded?", input_refs=[ref(broker, "directory", "indexed")])
+        )
+        assert (await finished(client, handle["job_id"]))["state"] == "succeeded"
+        kept = (await client.result(handle["job_id"], include_artifacts=True))["artifacts"]
+        index = next(a["artifact_id"] for a in kept if a["kind"] == "local_index")
+        asked = {
+            "query": "which function takes an amount?",
+            "input_refs": [{"type": "artifact", "uri": f"artifact://{index}"}],
+        }
+        again = await through(client, "/v1/rag/compressions", asked)
+        assert places(again) == {"fees.py"}
+        (folder / "fees.py").write_text("def fee(amount):\n    return amount\n")
+        changed = await client.call(
+            "POST", "/v1/rag/compressions", body={**asked, "query": "which amount is taken?"}
+        )
+        record = await finished(client, changed["job_id"])
+        assert (record["state"], record["error"]["code"]) == ("failed", "INPUT_HASH_MISMATCH")
