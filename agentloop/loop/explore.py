@@ -16,7 +16,7 @@ from agentloop.loop.planner import BuiltinPlanner
 from agentloop.loop.prompts import PROMPT_VERSION, final_turn, opening
 from agentloop.loop.tools import Toolbox
 from agentloop.request import CompressRequest
-from agentloop.types import Searcher
+from agentloop.searcher import Searcher
 
 MAX_CLAIMS = 24
 CLAIM_TOKENS = 80  # room for a claim in JSON, to ask for no more claims than the output cap holds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentloop.loop.messages import ToolSpec
-from agentloop.types import Passage, ReadResult, Searcher
+from agentloop.searcher import Passage, ReadResult, Searcher
 
 SEARCH = "search_data"
 READ = "read_data"

@@ -20,7 +20,8 @@ from agentloop.retrieval.merge import CODE_WEIGHT, LEADING, SEARCH_WEIGHT, Searc
 from agentloop.retrieval.near import near_hits
 from agentloop.retrieval.retriever import Retrieved, Retriever
 from agentloop.retrieval.semantic import Meaning, Semantics
-from agentloop.types import Candidate, Chunk, Corpus, FileKind, Passage, Ranking, ReadResult, SearchResult
+from agentloop.searcher import Passage, ReadResult, SearchResult
+from agentloop.types import Candidate, Chunk, Corpus, FileKind, Ranking
 
 TOP = 8
 """Passages of one search."""
@@ -31,7 +32,7 @@ _LOOP = (Strategy.BM25, Strategy.RIPGREP)
 
 
 class RetrievalSession:
-    """Implements `types.Searcher` over the chunks of one request."""
+    """Implements `searcher.Searcher` over the chunks of one request."""
 
     def __init__(
         self,

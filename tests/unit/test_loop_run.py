@@ -13,7 +13,7 @@ from agentloop.loop.loop import Outcome, run
 from agentloop.loop.messages import FinalTurn, Message, ModelError, Reply, ToolCall, Usage
 from agentloop.loop.scripted import ScriptedModel, ScriptExhausted, Step
 from agentloop.loop.tools import Toolbox
-from agentloop.types import Passage, ReadResult, SearchResult
+from agentloop.searcher import Passage, ReadResult, SearchResult
 
 START = (Message("system", "rules"), Message("user", "Question: where?"))
 FINAL = FinalTurn("Write the final reply.", {"type": "object", "properties": {}})
