@@ -141,7 +141,7 @@ VENDOR_DIRS = _words("""
 """)
 TEST_DIRS = _words("""
     test tests testing __tests__ spec specs e2e testdata test-data test_data unittests unittest fixtures
-    __mocks__ mocks
+    __mocks__ mocks golden goldens __snapshots__
 """)
 EXAMPLE_DIRS = _words("""
     example examples sample samples demo demos tutorial tutorials benchmark benchmarks bench

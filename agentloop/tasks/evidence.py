@@ -52,7 +52,9 @@ def task_evidence(
         claimed, answer = model_drafts(looped, corpus, chunks, ledger)
     found = _found(ranking, corpus, chunks, request, parser, ledger)
     summaries = LogSummaries()
-    failures = failure_drafts(corpus, request, ledger, lambda log: summaries.add(log, log.reading.file.path))
+    failures = failure_drafts(
+        corpus, request, ledger, lambda log: summaries.add(log, log.reading.file.path), found
+    )
     if request.task_type in (TaskType.DEBUG, TaskType.PROPOSE_PATCH):
         from agentloop.tasks.debug.evidence import debug_evidence
 

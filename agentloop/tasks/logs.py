@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentloop.budget import Ledger
 from agentloop.request import CompressRequest, InputRole, TaskType
-from agentloop.types import Corpus, Draft, FileKind, SourceFile
+from agentloop.types import Corpus, Draft, FileKind, SourceFile, Trait
 
 if TYPE_CHECKING:
     from agentloop.logs.analysis import LogAnalysis
 
 LEADING = 3  # drafts of the failure itself that come before what the question found
+_NEAR = 6  # drafts of what the question found that say which logs it is about
 _ABOUT_FAILURES = (TaskType.SUMMARIZE_LOGS, TaskType.DEBUG, TaskType.PROPOSE_PATCH)
 _FAILURE = re.compile(
     r"\b(?:fail\w*|error\w*|crash\w*|broken?|break\w*|abort\w*|panic\w*|exception\w*|traceback|red|wrong"
@@ -21,6 +23,8 @@ _FAILURE = re.compile(
     r"|błąd\w*|błęd\w*|awari\w*|nie działa)\b",
     re.IGNORECASE,
 )
+_LOGS = re.compile(r"\b(?:logs?|logi|log(?:u|i|ów|ach|iem))\b", re.IGNORECASE)
+_ASIDE = frozenset({Trait.TEST, Trait.EXAMPLE, Trait.VENDORED, Trait.DOCS, Trait.GENERATED})
 # Quoted text, and words with a digit, an inner capital, or a mark that names have.
 _NAMED = re.compile(
     r"[\"'`]([^\"'`]{2,80})[\"'`]|\b(\w{0,60}(?:\d\w*|[a-z][A-Z]\w*|[_./:@-]\w[\w./:@-]{0,60}))", re.UNICODE
@@ -47,19 +51,57 @@ def failure_drafts(
     request: CompressRequest,
     ledger: Ledger,
     seen: Callable[[LogAnalysis], None] | None = None,
+    found: Sequence[Draft] = (),
 ) -> list[Draft]:
     """What the logs say of their failures, best first; nothing where the request asks for something else.
 
     Args:
         seen: is given the analysis of each log.
+        found: what the question found, best first. Of a question about anything, a log that merely lies
+            among code counts only where this or the question itself leads to it.
     """
     logs = log_files(corpus, InputRole.PRIMARY)
-    if not logs or not (request.task_type in _ABOUT_FAILURES or asks_for_failure(request.question)):
+    if request.task_type not in _ABOUT_FAILURES:
+        if not asks_for_failure(request.question):
+            return []
+        logs = meant_logs(logs, corpus, request.question, found)
+    if not logs:
         return []
     from agentloop.logs.drafts import log_drafts
 
     baseline = log_files(corpus, InputRole.BASELINE)
     return log_drafts(corpus, logs, request, ledger, baseline_files=baseline, seen=seen)
+
+
+def meant_logs(
+    logs: Sequence[SourceFile], corpus: Corpus, question: str, found: Sequence[Draft]
+) -> list[SourceFile]:
+    """Those of `logs` that a question about a failure is about.
+
+    A log given as an input of its own, or in a folder with no more other files than logs, is there to be
+    asked about. A log among code and documents is one file of many: the question speaks of logs or names
+    it, or it is among the first that the question found. Test data, examples and the like must be named
+    or come first: their failures are made up.
+    """
+    folders = {i.input_id for i in corpus.inputs if i.is_dir}
+    others = Counter(f.input_id for f in corpus.files if f.kind is not FileKind.LOG)
+    own = Counter(f.input_id for f in corpus.files if f.kind is FileKind.LOG)
+    asked = question.lower()
+    spoken = _LOGS.search(question) is not None
+    first = [corpus.files[draft.places[0].file].content_hash for draft in found[:_NEAR]]
+    meant = []
+    for file in logs:
+        at_home = file.input_id not in folders or own[file.input_id] >= others[file.input_id]
+        aside = bool(file.traits & _ASIDE)
+        near = first[:1] if aside else first
+        if (
+            at_home
+            or file.path.rpartition("/")[2].lower() in asked
+            or file.content_hash in near
+            or (spoken and not aside)
+        ):
+            meant.append(file)
+    return meant
 
 
 def beside_failures(found: Sequence[Draft], question: str) -> list[Draft]:
