@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*|_\w+", re.UNICODE)
+_WORD = re.compile(r"_*[^\W_]\w*(?:['’.-][^\W_]\w*)*")
 _PART = re.compile(r"[^\W_]+")
 _CODE_WORD = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|-)\w+)*(?:\(\))?")  # one match a word: linear
 _FORMS = (

@@ -185,3 +185,15 @@ def test_claims_beyond_the_most_are_rejected_by_name() -> None:
     final = parse_final(text, {"c1"}, 2)
     assert final is not None
     assert (len(final.claims), len(final.rejected)) == (2, 3)
+
+
+def test_an_identifier_is_one_word_of_a_query() -> None:
+    text = "def get_klass_info(self, _meta): return self._meta.concrete_model or __name__ _ worker-3"
+    assert wording.names(text) == [
+        "get_klass_info",
+        "_meta",
+        "_meta.concrete_model",
+        "__name__",
+        "worker-3",
+    ]
+    assert wording.content_terms("how does select_for_update work?") == ["select_for_update", "work"]
