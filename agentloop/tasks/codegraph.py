@@ -11,6 +11,8 @@ from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Symbol, Trait
 
 MAX_DEFINITIONS = 24  # a name with more definitions says nothing
 MAX_BASES = 16
+MAX_PARSED_FILES = 300  # that names lead to; what a trace, a change or a suspect names is parsed beyond
+MAX_PARSED_BYTES = 6 << 20
 _NAME = re.compile(r"[A-Za-z_]\w{1,80}")
 CLASSES = frozenset({"class", "struct", "interface", "enum", "trait", "object"})
 
@@ -36,6 +38,10 @@ class CodeGraph:
         self._by_name: dict[int, dict[str, list[Function]]] = {}
         self._named: dict[str, list[Function]] = {}
         self._mro: dict[Function, tuple[Function, ...]] = {}
+        self._bytes = 0
+        self._skipped: set[int] = set()
+        self._reach_cut = False
+        self._told = False
         for chunk in chunks:
             file = corpus.files[chunk.file]
             if chunk.name and file.kind is FileKind.CODE and not file.traits & _LEFT_OUT:
@@ -44,12 +50,39 @@ class CodeGraph:
                     if not owners or owners[-1] != chunk.file:
                         owners.append(chunk.file)
 
-    def symbols(self, file: int) -> tuple[Symbol, ...]:
-        """The definitions of a file in order of their start."""
+    def symbols(self, file: int, *, asked: bool = False) -> tuple[Symbol, ...]:
+        """The definitions of a file in order of their start; none once the graph has as much as it may.
+
+        Args:
+            asked: the file is named by the caller or a trace, and is parsed whatever else was.
+        """
         if file not in self._symbols:
+            size = self._corpus.files[file].content.size
+            full = len(self._symbols) >= MAX_PARSED_FILES or self._bytes + size > MAX_PARSED_BYTES
+            if full and not asked:
+                self._skipped.add(file)
+                return ()
+            self._bytes += size
             self._symbols[file] = self._parser.symbols(self._corpus.files[file])
             self._index(file)
         return self._symbols[file]
+
+    def cut_reach(self) -> None:
+        """Note that what some tests may run was followed only in part."""
+        self._reach_cut = True
+
+    def tell_bounds(self) -> None:
+        """Warn once of what the bounds of the analysis left out, if anything."""
+        if self._told:
+            return
+        self._told = bool(self._skipped or self._reach_cut)
+        if self._skipped:
+            self._parser.bounded(
+                f"Static analysis is partial: {len(self._symbols)} files of code were parsed, "
+                f"{len(self._skipped)} more that names lead to were not."
+            )
+        if self._reach_cut:
+            self._parser.bounded("Static analysis is partial: calls from tests were followed only in part.")
 
     def _index(self, file: int) -> None:
         around: dict[int, Function] = {}
@@ -91,7 +124,7 @@ class CodeGraph:
 
     def at_line(self, file: int, line: int) -> Function | None:
         """The innermost definition around a line."""
-        around = [s for s in self.symbols(file) if s.line_start <= line <= s.line_end]
+        around = [s for s in self.symbols(file, asked=True) if s.line_start <= line <= s.line_end]
         inner = max(around, key=lambda s: (s.byte_start, -s.byte_end), default=None)
         return None if inner is None else Function(file, inner.byte_start)
 
@@ -190,7 +223,7 @@ class CodeGraph:
     def local(self, file: int, name: str) -> list[Function]:
         """The definitions of a name in a file."""
         self.symbols(file)
-        return self._by_name[file].get(name, [])
+        return self._by_name.get(file, {}).get(name, [])
 
 
 STUBS = (".pyi", ".d.ts")

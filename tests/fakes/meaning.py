@@ -12,8 +12,8 @@ from tests.fakes.endpoint import Step
 
 DIMENSIONS = 8
 CONCEPTS = {
-    "boiler": 0, "piec": 0, "piecem": 0, "heating": 0,
-    "noise": 1, "hałas": 1, "hałasuje": 1, "banging": 1,
+    "boiler": 0, "piec": 0, "piecem": 0, "kopciuch": 0, "heating": 0,
+    "noise": 1, "hałas": 1, "hałasuje": 1, "rzęzi": 1, "banging": 1,
     "train": 2, "pociąg": 2, "station": 2,
     "bread": 3, "chleb": 3, "dough": 3,
     "bike": 4, "rower": 4, "tyre": 4,

@@ -26,7 +26,7 @@ NOTES = {
     "c.md": "# Kitchen\n\nLet the dough rest, then the bread is airy.\n",
     "d.md": "# Workshop\n\nThe bike has a new tyre.\n",
 }
-POLISH = "Dlaczego piec hałasuje?"  # why is the boiler noisy; no word of it stands in the notes
+POLISH = "Dlaczego kopciuch rzęzi?"  # why does the boiler rattle: in no note, nor in the lexicon
 ENGLISH = "Why does the boiler make a noise?"
 
 

@@ -33,7 +33,7 @@ async def test_a_job_embeds_in_its_worker_and_a_failure_is_not_cached(tmp_path: 
             async with broker.client() as client:
                 told = []
                 for _ in range(3):
-                    request = broker.request("Dlaczego piec hałasuje?", input_refs=refs, task_params=PARAMS)
+                    request = broker.request("Dlaczego kopciuch rzęzi?", input_refs=refs, task_params=PARAMS)
                     handle = await client.submit(request)
                     record = await finished(client, handle["job_id"])
                     assert record["state"] == "succeeded", record

@@ -96,6 +96,10 @@ class SymbolParser:
         """Whether the grammar of its language sees syntax errors; false for what can't be parsed here."""
         return self._parsed(file).errors
 
+    def bounded(self, what: str) -> None:
+        """Warn that an analysis over many files left some out: `CHUNKING_DEGRADED` with `what` was cut."""
+        self._ledger.warn(WarningCode.CHUNKING_DEGRADED, what, Stage.CHUNKING)
+
     def close(self) -> None:
         """End the worker. Symbols found so far stay readable, and files not parsed yet get an outline."""
         with self._lock:

@@ -62,6 +62,7 @@ def debug_evidence(
         suspect_paths=params.suspect_paths,
         changed=changed_functions(corpus, graph, request),
     )
+    graph.tell_bounds()
     causes = _causes(ranked, failed, corpus, graph)
     drafts = [c.draft for c in causes]
     order = [*drafts[:FIRST_CAUSES], *log_drafts[:LEADING], *drafts[FIRST_CAUSES:], *log_drafts[LEADING:]]

@@ -8,6 +8,7 @@ Only Python is looked at, through its own parser; nothing is run.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agentloop.tasks.debug.nones import misused_nones, nones_after_returns
@@ -47,15 +48,30 @@ def _negations(nodes: Sequence[ast.AST], source: str) -> Iterator[Oddity]:
         elif isinstance(node.operand, ast.BoolOp) and all(_negative(v) for v in node.operand.values):
             yield Oddity("negated negations", node.lineno, 0.9)
         elif not isinstance(node.operand, ast.BoolOp | ast.IfExp | ast.NamedExpr | ast.Compare):
-            text = ast.get_source_segment(source, node) or ""
+            text = _segment(source, node)
             if (
                 text[3:].lstrip().startswith("(")
                 and text.endswith(")")
                 and not isinstance(node.operand, ast.Tuple | ast.GeneratorExp)
             ):
-                inner = ast.get_source_segment(source, node.operand) or ""
+                inner = _segment(source, node.operand)
                 if len(text) >= len(inner) + 5:
                     yield Oddity("bracketed negation", node.lineno, 0.9)
+
+
+@functools.lru_cache(maxsize=4)
+def _lines(source: str) -> tuple[bytes, ...]:
+    return tuple(source.encode("utf-8").splitlines(keepends=True))
+
+
+def _segment(source: str, node: ast.expr) -> str:
+    """A node's text. `ast.get_source_segment` splits the whole file into lines anew for each node."""
+    if node.end_lineno is None or node.end_col_offset is None:
+        return ""
+    lines = _lines(source)[node.lineno - 1 : node.end_lineno]
+    before, after = node.col_offset, len(lines[-1]) - node.end_col_offset
+    text = b"".join(lines)
+    return text[before : len(text) - after].decode("utf-8")
 
 
 def _negative(node: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from agentloop.types import Trait
 MAX_DEPTH = 8
 DECAY = 0.85  # of the weight with each step
 LEAST = 0.01  # what weighs less is noise
+MAX_WORK = 3_000_000  # targets of steps that all tests of a request may look at: some seconds of one core
 MENTION = 0.5  # a bare name that is not called: a callback, a class, a constant
 OPERATOR = 0.6  # an operator: its operands are mostly of other types
 DISPATCHED = 0.6  # a member by a name that is put together at run time
@@ -75,6 +76,7 @@ class Reachable:
         self._having: dict[str, int] = {}
         self._meant: dict[tuple[str, Function | None, int], tuple[Function, ...]] = {}
         self._stepped: dict[tuple[Function, int], Targets] = {}
+        self._work = 0
 
     def reach(
         self, start: Function, owner: Function | None = None, stopped: Mapping[Function, int] | None = None
@@ -107,8 +109,13 @@ class Reachable:
         for _ in range(MAX_DEPTH):
             grown: dict[Function, float] = {}
             for caller in frontier:
+                if self._work > MAX_WORK:
+                    self._graph.cut_reach()
+                    break
                 weight = best[caller] * DECAY
-                for callee, share in self.step(caller, live, stopped.get(caller)):
+                targets = self.step(caller, live, stopped.get(caller))
+                self._work += len(targets) + 1
+                for callee, share in targets:
                     reached = weight * share
                     if (
                         reached > LEAST

@@ -50,6 +50,8 @@ def spectrum(
     for name in named:
         for test in _resolve(graph, *bare_name(name), None):
             failing.setdefault(test, {})
+    if not failing:  # nothing to compare passing tests with
+        return failing, []
     passing = [test for test in _all_tests(corpus, graph, failing) if test not in failing]
     return failing, _sampled(passing)
 

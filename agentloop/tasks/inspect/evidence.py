@@ -55,13 +55,15 @@ def inspect_evidence(
     edges = ImportMap(corpus) if request.task_params.include_dependency_edges else None
 
     def details(evidence_id: EvidenceId) -> dict[str, Any]:
+        symbols = _symbols(found, corpus, graph, central, evidence_id)
+        graph.tell_bounds()
         return {
             "subsystems": _subsystems(drafts, corpus, evidence_id),
             "entry_points": [
                 {"name": p.name, "how": p.how, "place": f"{p.file.path}:{p.line}"}
                 for p in points[:TOLD_SUBSYSTEMS]
             ],
-            "symbols": _symbols(found, corpus, graph, central, evidence_id),
+            "symbols": symbols,
             "dependency_edges": _edges(central, edges) if edges else [],
         }
 
