@@ -140,6 +140,11 @@ class Reranker:
             share *= 0.85 if file.index in self._defining else 0.5
         return share * (0.7 if _STUB.search(file.path) else 1.0)
 
+    @staticmethod
+    def is_current(file: SourceFile) -> bool:
+        """Whether a file is the project's own and of today: no test data, vendored copy or changelog."""
+        return file.traits <= {Trait.DOCS} and not _CHANGELOG.search(file.path) and not _OLD.search(file.path)
+
     def _unit(self, number: int) -> int:
         """Files are units; of records each item is its own, told apart by a negative number."""
         file = self._chunks[number].file

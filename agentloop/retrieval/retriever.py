@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from agentloop.budget import Ledger
@@ -18,9 +18,11 @@ from agentloop.retrieval import exact, frames, regex
 from agentloop.retrieval.chunkmap import ChunkMap
 from agentloop.retrieval.definitions import DefinitionFinder, Linked
 from agentloop.retrieval.fusion import fuse, ranks
+from agentloop.retrieval.merge import LEADING
 from agentloop.retrieval.question import Question
 from agentloop.retrieval.rerank import Found, Reranker, term_set
 from agentloop.retrieval.terms import Query, build
+from agentloop.retrieval.view import in_view
 from agentloop.types import Chunk, ChunkType, Corpus, FileKind, Memory
 
 POOL = 400
@@ -122,6 +124,19 @@ class Retriever:
         pool = sorted(fused, key=lambda n: (-fused[n], n))[:RERANKED]
         scored = self._reranker.order(found, pool, question, query) if pool else []
         return Retrieved(question, query, tuple(scored), lists, linked)
+
+    def with_documentation(self, found: Retrieved) -> Retrieved:
+        """What was found, with the best of the documentation in view where code leads."""
+        head = [self._chunks[number].file for number, _ in found.scored[:LEADING]]
+        if 2 * sum(self._corpus.files[file].kind is FileKind.CODE for file in head) <= len(head):
+            return found
+        scored = in_view(found.scored, found.question, found.query, self._told, self.terms, self.text)
+        return replace(found, scored=tuple(scored))
+
+    def _told(self, number: int) -> bool:
+        """Whether a chunk is of a page of documentation, and no list of changes or copy."""
+        file = self._corpus.files[self._chunks[number].file]
+        return file.kind is FileKind.PROSE and self._reranker.is_current(file)
 
     def _exact(self, question: Question, failing: Sequence[str]) -> tuple[dict[int, float], Counter[int]]:
         """Share of the question's literals that a chunk holds, rarer ones more; and mentions by file."""

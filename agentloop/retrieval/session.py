@@ -91,6 +91,7 @@ class RetrievalSession:
         self._first = self.retriever.retrieve(
             asked, request.strategies, params.stack_trace or "", params.failing_tests
         )
+        self._first = self.retriever.with_documentation(self._first)
         if Strategy.EMBEDDINGS in request.strategies:
             self._first = self._meaning.widened(self._first, request.question)
 
