@@ -281,13 +281,13 @@ def _rescored(
 ) -> list[tuple[int, float]]:
     """A new order with the old scores by place, so that relevance and confidence keep their scale.
 
-    Chunks beyond the old scores share the last one, falling with `fallback`; without any old scores
-    `fallback` alone gives them, its best as 1.
+    Beyond the old scores the last one falls on with `fallback`, so that no chunk ties with one before it;
+    without any old scores `fallback` alone gives them, its best as 1.
     """
     ordered = sorted(scores, reverse=True)
     last = ordered[-1] if ordered else 1.0
     beyond = order[len(ordered) :]
-    top = fallback[beyond[0]] if beyond else 1.0
+    top = fallback[order[max(0, len(ordered) - 1)]] if order else 1.0
     tail = [last * fallback[n] / (top or 1.0) for n in beyond]
     return list(zip(order, [*ordered, *tail], strict=True))
 

@@ -182,6 +182,16 @@ async def test_a_failing_endpoint_leaves_the_words_and_a_warning(tmp_path: Path,
     assert outcome.released["payload"]["evidence"] == plain.released["payload"]["evidence"]
 
 
+async def test_what_words_and_meaning_both_find_first_stays_first(tmp_path: Path) -> None:
+    write(tmp_path, NOTES)
+    known = "Dlaczego piec hałasuje?"  # the lexicon has the boiler
+    assert paths(await ask(tmp_path, known, strategies=("bm25",))) == ["b.md"]
+    async with FakeEndpoint([vectors()], repeat_last=True).serving() as server:
+        found = (await ask(tmp_path, known, server.url)).ranking.candidates
+    assert found[0].ranks == {"bm25": 1, "embeddings": 1}
+    assert found[0].score > found[1].score
+
+
 async def test_a_short_failure_is_retried(tmp_path: Path) -> None:
     write(tmp_path, NOTES)
     steps = [fails(503), fails(429, headers={"retry-after": "0"}), vectors()]
