@@ -11,8 +11,8 @@ from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Symbol, Trait
 
 MAX_DEFINITIONS = 24  # a name with more definitions says nothing
 MAX_BASES = 16
-MAX_PARSED_FILES = 300  # that names lead to; what a trace, a change or a suspect names is parsed beyond
-MAX_PARSED_BYTES = 6 << 20
+MAX_PARSED_FILES = 200  # that names lead to; what a trace, a change or a suspect names is parsed beyond
+MAX_PARSED_BYTES = 4 << 20
 _NAME = re.compile(r"[A-Za-z_]\w{1,80}")
 CLASSES = frozenset({"class", "struct", "interface", "enum", "trait", "object"})
 

@@ -19,7 +19,7 @@ from agentloop.types import Trait
 MAX_DEPTH = 8
 DECAY = 0.85  # of the weight with each step
 LEAST = 0.01  # what weighs less is noise
-MAX_WORK = 3_000_000  # targets of steps that all tests of a request may look at: some seconds of one core
+MAX_WORK = 1_500_000  # targets of steps that all tests of a request may look at: some seconds of one core
 MENTION = 0.5  # a bare name that is not called: a callback, a class, a constant
 OPERATOR = 0.6  # an operator: its operands are mostly of other types
 DISPATCHED = 0.6  # a member by a name that is put together at run time

@@ -7,7 +7,7 @@ of them, with that class's own fixtures.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agentloop.retrieval.frames import PathIndex
@@ -29,10 +29,10 @@ class Test:
     owner: Function | None
 
 
-def spectrum(
+def failing_tests(
     found: Sequence[Failure], named: Sequence[str], corpus: Corpus, graph: CodeGraph
-) -> tuple[dict[Test, dict[Function, int]], list[Test]]:
-    """The failing tests in the order of their failures, and those that did not fail.
+) -> dict[Test, dict[Function, int]]:
+    """The failing tests in the order of their failures.
 
     A failing test comes with the lines where the functions of its trace were.
 
@@ -50,10 +50,17 @@ def spectrum(
     for name in named:
         for test in _resolve(graph, *bare_name(name), None):
             failing.setdefault(test, {})
-    if not failing:  # nothing to compare passing tests with
-        return failing, []
-    passing = [test for test in _all_tests(corpus, graph, failing) if test not in failing]
-    return failing, _sampled(passing)
+    return failing
+
+
+def passing_tests(corpus: Corpus, graph: CodeGraph, failing: Collection[Test]) -> list[Test]:
+    """A sample of the tests that did not fail; none where none failed, for there is nothing to compare.
+
+    Ask for it after the reach of the failing tests: what these lead to is parsed first.
+    """
+    if not failing:
+        return []
+    return _sampled([test for test in _all_tests(corpus, graph, failing) if test not in failing])
 
 
 def _sampled(passing: list[Test]) -> list[Test]:

@@ -20,7 +20,8 @@ from agentloop.tasks.codegraph import CLASSES, CodeGraph, Function
 from agentloop.tasks.debug.anomalies import Anomalies, rarest
 from agentloop.tasks.debug.failures import Failure
 from agentloop.tasks.debug.reachable import Reachable
-from agentloop.tasks.debug.spectrum import Test, spectrum
+from agentloop.tasks.debug.spectrum import Test, passing_tests
+from agentloop.tasks.debug.spectrum import failing_tests as failing_of
 from agentloop.tasks.debug.syntax import Oddity
 from agentloop.tasks.debug.values import Shown, shown_values
 from agentloop.tasks.debug.words import WordSpectrum, rarity, text_words, words_of
@@ -103,9 +104,11 @@ def suspects(
     changed: Mapping[Function, list[str]] | None = None,
 ) -> list[Suspect]:
     """Functions of the project's own code, most suspicious first; tests are never suspects."""
-    failing, passing = spectrum(found, failing_tests, corpus, graph)
+    failing = failing_of(found, failing_tests, corpus, graph)
     evidence = _Evidence(found, corpus, graph)
-    evidence.add_reach(failing, passing)
+    evidence.add_failing(failing)
+    passing = passing_tests(corpus, graph, failing)
+    evidence.add_passing(passing)
     evidence.add_frames()
     for function, changes in (changed or {}).items():
         evidence.suspect(function).changes = changes
@@ -152,8 +155,8 @@ class _Evidence:
         """The entry of a function, made when it is new."""
         return self.table.setdefault(function, Suspect(function))
 
-    def add_reach(self, failing: Mapping[Test, Mapping[Function, int]], passing: Sequence[Test]) -> None:
-        """What failing tests may reach, and how far passing ones reach the same."""
+    def add_failing(self, failing: Mapping[Test, Mapping[Function, int]]) -> None:
+        """What failing tests may reach."""
         for test, stopped in failing.items():
             reached = self._reachable.reach(test.function, test.owner, stopped)
             self._live |= reached.live
@@ -161,6 +164,9 @@ class _Evidence:
                 suspect = self.suspect(function)
                 suspect.failing += weight
                 suspect.reached_by += 1
+
+    def add_passing(self, passing: Sequence[Test]) -> None:
+        """How far passing tests reach what failing ones do."""
         for test in passing:
             for function, weight in self._reachable.reach(test.function, test.owner).weights.items():
                 if function in self.table:
