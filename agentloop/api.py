@@ -35,7 +35,14 @@ def compress_sync(request: CompressRequest, env: Environment | None = None) -> O
 
     Raises:
         AgentloopError: as `compress`.
+        RuntimeError: an event loop runs in this thread: `await compress(...)` there.
     """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise RuntimeError("An event loop runs here: use `await compress(request)`, not `compress_sync`.")
     return asyncio.run(compress(request, env))
 
 
@@ -54,6 +61,16 @@ def make_request(
     Raises:
         AgentloopError: REQUEST_INVALID, naming each field that is off.
     """
+    try:
+        task = TaskType(task)
+    except ValueError:
+        reason = f"must be one of {', '.join(TaskType)}"
+        raise AgentloopError(
+            ErrorCode.REQUEST_INVALID,
+            f"The request is not valid: task_type: {reason}.",
+            Stage.REQUEST,
+            {"fields": [{"field": "task_type", "reason": reason}]},
+        ) from None
     refs = [_ref(path, "primary") for path in paths] + [_ref(path, "baseline") for path in baselines]
     params = dict(task_params or {})
     data: dict[str, Any] = {

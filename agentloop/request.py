@@ -270,11 +270,40 @@ def parse_request(data: Any) -> CompressRequest:
         raise invalid_request(exc) from None
 
 
+_REASONS = {
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "too_short": "must hold at least one item",
+    "missing": "is missing",
+    "extra_forbidden": "is no field of a request",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a string",
+}
+
+
+def _reason(kind: str, place: tuple[int | str, ...], message: str) -> str:
+    """What is off, in words about JSON."""
+    reason = _REASONS.get(kind, message.removeprefix("Value error, "))
+    if place[:1] == ("input_refs",) and len(place) == 2:
+        reason += ' like {"type": "file", "uri": "/absolute/path"}'
+    return reason
+
+
 def invalid_request(exc: ValidationError) -> AgentloopError:
     """REQUEST_INVALID that names each field; input values are not repeated."""
     fields = [
-        {"field": ".".join(map(str, e["loc"])) or "request", "reason": str(e["msg"])} for e in exc.errors()
+        {"field": ".".join(map(str, e["loc"])) or "request", "reason": _reason(e["type"], e["loc"], e["msg"])}
+        for e in exc.errors()
     ]
+    if len(fields) > 1:  # an item that is off is also counted as missing
+        fields = [
+            f for f in fields if not (f["field"] == "input_refs" and f["reason"] == _REASONS["too_short"])
+        ]
     told = "; ".join(f"{f['field']}: {f['reason']}" for f in fields[:5])
     more = f" (and {len(fields) - 5} more)" if len(fields) > 5 else ""
     return AgentloopError(

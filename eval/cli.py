@@ -109,6 +109,17 @@ def prices(text: str) -> tuple[float, float]:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out a parsed sub-command; returns the exit status."""
+    try:
+        return _carried_out(args)
+    except ModuleNotFoundError as exc:
+        name = (exc.name or "").split(".")[0]
+        if name in {"agentloop", "eval", "broker", ""}:
+            raise
+        print(MISSING_EXTRA.format(name=name, extra=EXTRAS.get(name, "eval")), file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _carried_out(args: argparse.Namespace) -> int:
     from eval.compare import CompareError
     from eval.gate import GateError
     from eval.golden import GoldenError
@@ -125,22 +136,17 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\nagentloop: interrupted; --resume goes on where this stopped", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except ModuleNotFoundError as exc:
-        name = (exc.name or "").split(".")[0]
-        if name in {"agentloop", "eval", "broker", ""}:
-            raise
-        print(MISSING_EXTRA.format(name=name, extra=EXTRAS.get(name, "eval")), file=sys.stderr)
-        return EXIT_USAGE
 
 
 def _config(args: argparse.Namespace) -> RunConfig:
     from eval.golden import GoldenError
     from eval.plan import RunConfig
     from eval.rungs.build import LADDER
+    from eval.runner import RunRefused
 
     unknown = [rung for rung in args.rungs if rung not in LADDER]
     if unknown or not args.rungs:
-        raise GoldenError(f"there is no rung {', '.join(unknown)}; there are {', '.join(LADDER)}.")
+        raise RunRefused(f"there is no rung {', '.join(unknown)}; there are {', '.join(LADDER)}.")
     corpora = {}
     for entry in args.corpus:
         name, sign, place = entry.partition("=")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broker.commands import EXIT_OK, Subparsers
+from broker.commands import EXIT_OK, EXIT_USAGE, Subparsers
 
 if TYPE_CHECKING:
     from agentloop.errors import Stage
@@ -68,11 +69,26 @@ def run(args: argparse.Namespace) -> int:
     from broker.commands.errors import report
 
     as_json = args.format == "json" or (args.format is None and not (sys.stdout.isatty() and not args.output))
+    for flag, path, is_folder in (("--output", args.output, False), ("--artifacts", args.artifacts, True)):
+        wrong = _unwritable(path, is_folder) if path else ""
+        if wrong:  # before the work, not after it
+            print(f"agentloop: {flag} {path}: {wrong}", file=sys.stderr)
+            return EXIT_USAGE
     try:
         _deliver(_answer(args), args, as_json)
     except AgentloopError as error:
         return report(error, readable=not as_json and sys.stderr.isatty())
     return EXIT_OK
+
+
+def _unwritable(path: str, is_folder: bool) -> str:
+    """Why a file can't be written at `path`, or things into a folder there; "" where they can."""
+    target = Path(path)
+    if is_folder:
+        return "it is a file; name a folder." if target.exists() and not target.is_dir() else ""
+    if target.is_dir():
+        return "it is a folder; name a file."
+    return "" if target.parent.is_dir() else "its folder does not exist; make it first."
 
 
 def _answer(args: argparse.Namespace) -> Answer:

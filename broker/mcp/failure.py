@@ -55,6 +55,8 @@ class Failure(Exception):
 
 def next_step(error: Mapping[str, Any]) -> str:
     """What an agent can do about an error; empty where nothing is known."""
+    if error.get("code") == "REMOTE_CONTEXT_BUDGET_EXCEEDED" and error.get("stage") != "mcp":
+        return "Ask again with a larger constraints.remote_model_context_budget: no pack was made."
     if error.get("code") == "INPUT_DISCOVERY_FAILED":
         reason = error.get("details", {}).get("reason", "")
         return OUTSIDE_ROOTS if reason == "path_not_allowed" else "Check the path; it must be absolute."
