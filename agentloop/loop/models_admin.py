@@ -76,7 +76,7 @@ def install_model(name: str, places: ModelPlaces) -> str:
         )
     path = smollm2.install(places.home)
     if find_spec("xllamacpp") is None:
-        return f"{path}\nTo run it, install the extra: pip install 'agentloop[local]'"
+        return f"{path}\nTo run it, install the extra: pip install '.[local]'"
     return str(path)
 
 

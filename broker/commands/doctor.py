@@ -121,5 +121,5 @@ PROBES: tuple[tuple[str, Callable[[], str], bool, str], ...] = (
     ("tokenizer", _tokenizer, False, "reinstall toktok-rs"),
     ("grammars", _grammars, False, "reinstall tree-sitter and semble-grammars"),
     ("state folder", _home, False, "set BROKER_HOME to a folder that you may write"),
-    ("local model runtime", _local_model, True, "pip install 'agentloop[local]'"),
+    ("local model runtime", _local_model, True, "pip install '.[local]'"),
 )
