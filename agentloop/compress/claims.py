@@ -16,7 +16,7 @@ from agentloop.compress.records import record_claim
 from agentloop.compress.region import Region, chunk_region, overlap, place_of, quotable, span_region
 from agentloop.compress.seen import seen_before
 from agentloop.compress.terms import Question, profile
-from agentloop.compress.wording import Claim
+from agentloop.compress.wording import WITHHELD, Claim
 from agentloop.errors import Stage
 from agentloop.index.symbols import SymbolParser
 from agentloop.pack import MAX_REFS
@@ -105,15 +105,18 @@ def _claim(candidate: Candidate, sources: _Sources) -> Claim | None:
     file = sources.file(candidate)
     if file.kind is FileKind.CODE and file.derived is None:
         return code_claim(candidate, corpus, chunk, question, sources.parser)
-    region = _focused(candidate, chunk, corpus)
+    whole = _focused(candidate, chunk, corpus)
+    region = quotable(whole)
+    hidden = question.held(whole.text) - question.held(region.text) if region is not whole else frozenset()
+    if hidden and 2 * question.weight(hidden) > question.weight(question.held(whole.text)):
+        return _withheld(whole, region, corpus)  # what answers reads as an order to a model
     if file.kind is FileKind.LOG:
         return log_claim(region, corpus, question, sources.asked)
     if file.kind is FileKind.RECORDS or (file.derived is not None and _has_records(file.derived)):
         return record_claim(region, corpus, question, chunk)
-    if file.kind is FileKind.DATA:
-        return data_claim(region, corpus, question)
-    if file.kind is FileKind.DIFF:
-        return diff_claim(region, corpus, question)
+    if file.kind in (FileKind.DATA, FileKind.DIFF):
+        told = data_claim if file.kind is FileKind.DATA else diff_claim
+        return told(region, corpus, question)
     focus = candidate.focus[0] if candidate.focus and file.derived is None else None
     return prose_claim(region, chunk, corpus, question, focus)
 
@@ -127,8 +130,17 @@ def _focused(candidate: Candidate, chunk: Chunk, corpus: Corpus) -> Region:
     if candidate.focus and (
         candidate.focus[0].byte_start < chunk.byte_start or candidate.focus[0].byte_end > chunk.byte_end
     ):
-        return quotable(span_region(corpus, chunk.file, candidate.focus[0]))
-    return quotable(chunk_region(corpus, chunk))
+        return span_region(corpus, chunk.file, candidate.focus[0])
+    return chunk_region(corpus, chunk)
+
+
+def _withheld(whole: Region, region: Region, corpus: Corpus) -> Claim:
+    """A claim that tells where the lines stand that no claim may repeat, and nothing of what they say."""
+    lines = zip(whole.lines, region.lines, strict=True)
+    hidden = [n for n, (line, left) in enumerate(lines) if line.text != left.text]
+    place = place_of(corpus, whole, hidden[0], hidden[-1])
+    text = f"{len(hidden)} line{'s' if len(hidden) > 1 else ''} with words of the question; {WITHHELD}"
+    return Claim("statement", text, (place,), text)
 
 
 def _home(made: Sequence[Draft], place: Place) -> int | None:

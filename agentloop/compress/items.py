@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from agentloop import tokens
 from agentloop.compress.refs import collapsed_ref, place_text, source_ref
 from agentloop.compress.region import bounded
-from agentloop.compress.wording import MAX_RUN, clip, longest_run
+from agentloop.compress.wording import MAX_RUN, WITHHELD, clip, longest_run
 from agentloop.config import Policy
 from agentloop.pack import (
     MAX_REFS,
@@ -28,7 +28,6 @@ from agentloop.types import Corpus, Draft
 MAX_EXCERPT_LINES = 12
 MAX_EXCERPT_TOKENS = 160
 LEAST_CLAIM_TOKENS = 6
-WITHHELD = "text withheld: it reads as instructions to a model"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from agentloop.types import Place, Symbol
 
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
+WITHHELD = "text withheld: it reads as instructions to a model"
 MAX_RUN = 5  # DESIGN: protected claims never hold more words of the source in a row
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC
 from email import message_from_bytes
+from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.utils import parsedate_to_datetime
@@ -155,7 +156,7 @@ def _header(message: Message, name: str) -> str:
     if "=?" in text:
         try:
             text = str(make_header(decode_header(text)))
-        except LIBRARY_ERRORS:  # encoded words in a charset that nobody knows
+        except (*LIBRARY_ERRORS, MessageError):  # encoded words in a charset that nobody knows
             return ""
     return " ".join(text.split())[:500]
 
