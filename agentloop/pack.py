@@ -7,6 +7,7 @@ Fields that are empty, null or at their default are left out of the canonical fo
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -47,7 +48,8 @@ class Out(BaseModel):
 class DerivedSpan(Out):
     """How to extract derived text again: joined text of the enclosing items, and the slice of it.
 
-    `member` names the member of an archive whose bytes the extractor reads.
+    `member` names the member of an archive whose bytes the extractor reads. `line_start` and `line_end` are
+    the lines in the file that was packed, where its text has lines.
     """
 
     extractor: str
@@ -56,6 +58,8 @@ class DerivedSpan(Out):
     char_start: Annotated[int, Field(ge=0)]
     char_end: Annotated[int, Field(ge=0)]
     member: str | None = None
+    line_start: int | None = None
+    line_end: int | None = None
 
 
 class SourceRef(Out):
@@ -296,6 +300,33 @@ def with_short_hashes(value: Any) -> Any:
     if isinstance(value, list):
         return [with_short_hashes(member) for member in value]
     return value
+
+
+BINARY_EXTRACTORS = frozenset({"pdf", "docx", "compressed"})
+"""Extractors of files that have no lines of their own."""
+
+
+def shown_place(ref: Mapping[str, Any]) -> str:
+    """A ref of a pack as people read it: `path:first-last`, `w.zip/notes.md:4`, `report.pdf page 3`.
+
+    Lines are those that a reader can look at: of packed text those of the file inside, and none where the
+    file is binary. Where paths are withheld the input and its hash stand for it.
+    """
+    derived = ref.get("derived")
+    span: Mapping[str, Any] = derived if isinstance(derived, Mapping) else {}
+    name = ref.get("path") or f"{ref.get('input_id', '?')}@{ref.get('content_hash', '?')}"
+    if span.get("member"):
+        name = f"{name}/{span['member']}"
+    page = f" page {ref['page_start']}" if ref.get("page_start") else ""
+    if span.get("line_start"):
+        first, last = span["line_start"], span.get("line_end") or span["line_start"]
+    elif span.get("member") or span.get("extractor") in BINARY_EXTRACTORS:
+        records = ref.get("record_ids")
+        record = f" record {records[0]}" if isinstance(records, list) and records and not page else ""
+        return f"{name}{page}{record}"
+    else:
+        first, last = ref.get("line_start", "?"), ref.get("line_end", "?")
+    return f"{name}:{first}{page}" if first == last else f"{name}:{first}-{last}{page}"
 
 
 def schema_ref(ref: InputRef, content_hash: str) -> str:

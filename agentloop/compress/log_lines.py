@@ -8,6 +8,7 @@ from agentloop.compress.region import Region, place_of
 from agentloop.compress.terms import Question
 from agentloop.compress.wording import Claim, clip, one_line
 from agentloop.logs.ansi import strip
+from agentloop.sources.documents.spans import PACKED_TEXT
 from agentloop.types import Corpus
 
 # Words that a failing tool prints, in falling order of how decisive a line with them is.
@@ -64,7 +65,7 @@ def log_claim(region: Region, corpus: Corpus, question: Question, asked: str) ->
         lines = sorted([best, max(gains)[2]])
     derived = corpus.files[region.file].derived
     # the lines of packed text are all at the header of their file
-    packed = derived is not None and derived.extractor in ("compressed", "text")
+    packed = derived is not None and derived.extractor in PACKED_TEXT
     room = MAX_LINE_CHARS // len(lines)
     labels = ["" if packed else f"L{region.lines[n].number}: " for n in lines]
     text = " | ".join(f"{a}{clip(one_line(texts[n]), room)}" for a, n in zip(labels, lines, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from agentloop.pack import CollapsedRef, DerivedSpan, SourceRef
+from agentloop.sources.documents.spans import PACKED_TEXT, RUN_LINES
 from agentloop.types import Corpus, Derived, Place
 
 
@@ -71,6 +72,11 @@ def _derived(corpus: Corpus, place: Place, *, with_path: bool) -> DerivedSpan | 
     first, _ = enclosed(derived, place.byte_start, place.byte_end)
     before = sum(derived.size(n) + 1 for n in range(first, place.first_item))
     joined = derived.joined(place.first_item, place.last_item)
+    lines: tuple[int, int] | None = None
+    if derived.extractor in PACKED_TEXT:
+        skipped = place.first_item * RUN_LINES + joined.count("\n", 0, place.char_start)
+        within = joined.count("\n", place.char_start, max(place.char_start, place.char_end - 1))
+        lines = (skipped + 1, skipped + 1 + within)
     return DerivedSpan(
         extractor=derived.extractor,
         version=derived.version,
@@ -78,6 +84,8 @@ def _derived(corpus: Corpus, place: Place, *, with_path: bool) -> DerivedSpan | 
         char_start=before + place.char_start,
         char_end=before + place.char_end,
         member=(file.member or None) if with_path else None,
+        line_start=lines[0] if lines else None,
+        line_end=lines[1] if lines and lines[1] != lines[0] else None,
     )
 
 

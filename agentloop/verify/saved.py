@@ -11,7 +11,7 @@ from typing import Any
 from agentloop.compress.refs import digest, enclosed, text_digest
 from agentloop.config import Caps
 from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.pack import MAX_REF_LINES, SHORT_HASH_DIGITS
+from agentloop.pack import MAX_REF_LINES, SHORT_HASH_DIGITS, shown_place
 from agentloop.types import Derived
 
 _LEAST = len("sha256:") + SHORT_HASH_DIGITS
@@ -56,7 +56,8 @@ def verify_saved(pack: Any, paths: Sequence[str], caps: Caps) -> list[Checked]:
     for item in items:
         for ref in item.get("source_refs") or [{}]:
             status, reason = reader.check(ref)
-            checked.append(Checked(str(item.get("id", "")), _place(ref), status, reason))
+            place = shown_place(ref) if isinstance(ref, dict) else "?"
+            checked.append(Checked(str(item.get("id", "")), place, status, reason))
     return checked
 
 
@@ -72,13 +73,6 @@ def _items(pack: Any) -> list[dict[str, Any]]:
             Stage.VALIDATION,
         )
     return items
-
-
-def _place(ref: Any) -> str:
-    if not isinstance(ref, dict):
-        return "?"
-    where = ref.get("path") or f"{ref.get('input_id', '?')}@{ref.get('content_hash', '?')}"
-    return f"{where}:{ref.get('line_start', '?')}-{ref.get('line_end', '?')}"
 
 
 class _Reader:
@@ -167,11 +161,17 @@ class _Reader:
                 first, last = 0, len(derived.items) - 1
             else:
                 first, last = enclosed(derived, ref["byte_start"], ref["byte_end"])
-            text = derived.joined(first, last)[span["char_start"] : span["char_end"]]
+            whole = derived.joined(first, last)
+            text = whole[span["char_start"] : span["char_end"]]
         except (KeyError, TypeError, ValueError, AgentloopError):
             return "invalid", "its text can't be extracted again"
         if not text or not text_digest(text).startswith(str(span["text_hash"])):
             return "invalid", "its text, extracted again, is another"
+        if span.get("line_start") is not None:
+            line = whole.count("\n", 0, span["char_start"]) + 1
+            end = line + text.count("\n", 0, len(text) - 1)
+            if (line, end) != (span["line_start"], span.get("line_end", line)):
+                return "invalid", f"its text is lines {line}-{end} of what was packed"
         return "ok", ""
 
     def _extracted(self, data: bytes, content_hash: str, span: dict[str, Any]) -> Derived:

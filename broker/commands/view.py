@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import Any, TextIO
 
+from agentloop.pack import shown_place
 from agentloop.redact import neutralise
 
 INDENT = "    "
@@ -21,7 +22,7 @@ def show(pack: dict[str, Any], out: TextIO) -> None:
     for number, item in enumerate(payload["evidence"], 1):
         console.print()
         head = Text(f"{number:>2}. ", style="dim")
-        head.append(place(item["source_refs"][0]), style="cyan")
+        head.append(_place(item["source_refs"][0]), style="cyan")
         head.append(f"  {item['kind']}  confidence {item['confidence']}", style="dim")
         if item.get("flags"):
             head.append("  " + " ".join(item["flags"]), style="red")
@@ -29,7 +30,7 @@ def show(pack: dict[str, Any], out: TextIO) -> None:
         console.print(Text(indented(item["claim"], console.width)))
         if item.get("excerpt"):
             console.print(Text(indented(item["excerpt"], console.width), style="dim"))
-        others = [place(ref) for ref in item["source_refs"][1:]]
+        others = [_place(ref) for ref in item["source_refs"][1:]]
         if others:
             console.print(Text("    also " + ", ".join(others), style="dim"))
         for collapsed in item.get("collapsed", ()):
@@ -45,14 +46,8 @@ def indented(text: str, width: int) -> str:
     )
 
 
-def place(ref: dict[str, Any]) -> str:
-    """`path:first-last` of a source ref, or its input and hash where paths are withheld."""
-    path = neutralise(ref.get("path") or f"{ref['input_id']}@{ref['content_hash']}")
-    lines = f"{ref['line_start']}"
-    if ref["line_end"] != ref["line_start"]:
-        lines += f"-{ref['line_end']}"
-    page = f" page {ref['page_start']}" if ref.get("page_start") else ""
-    return f"{path}:{lines}{page}"
+def _place(ref: dict[str, Any]) -> str:
+    return neutralise(shown_place(ref))
 
 
 def _footer(payload: dict[str, Any], console: Any, text: Any) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentloop import tokens
-from agentloop.pack import canonical
+from agentloop.pack import canonical, shown_place
 from agentloop.redact.controls import neutralise
 from broker.mcp.failure import Failure, next_step
 
@@ -40,9 +40,7 @@ def one_line(text: str, most: int = CLAIM_CHARS) -> str:
 
 def place(ref: Mapping[str, Any]) -> str:
     """`path:first-last` of a source ref; the input's id where policy withholds paths."""
-    name = one_line(str(ref.get("path") or ref["input_id"]))
-    first, last = ref["line_start"], ref["line_end"]
-    return f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
+    return one_line(shown_place(ref if ref.get("path") else {**ref, "path": ref["input_id"]}), 600)
 
 
 def claim_line(number: int, item: Mapping[str, Any]) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from agentloop.config import Caps
-from agentloop.pack import canonical
+from agentloop.compress.refs import text_digest
+from agentloop.pack import canonical, shown_place
 from agentloop.types import FileKind
 from agentloop.verify import verify_saved
 from tests.source_case import failure, find, left_out
@@ -101,6 +102,43 @@ def test_refs_name_the_archive_and_the_member_and_verify(tmp_path: Path) -> None
     assert [c.status for c in verify_saved(pack, [str(tmp_path)], Caps())] == ["invalid"]
     (tmp_path / "b.tar").write_bytes(tarred({"run/guide.md": GUIDE.replace("forty", "sixty")}, "w"))
     assert [c.status for c in verify_saved(pack, [str(tmp_path)], Caps())] == ["stale"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("c.zip", "c.zip/run/deep.log"), ("c.tar.gz", "c.tar.gz/run/deep.log"), ("c.gz", "c.gz")],
+)
+def test_people_read_the_member_and_the_lines_inside_it(tmp_path: Path, name: str, shown: str) -> None:
+    text = LOG.replace("step 57\n", "the turbine needs oil\n")
+    members: dict[str, bytes | str] = {"run/deep.log": text, "run/other.log": LOG}
+    data = zipped(members) if name == "c.zip" else tarred(members)
+    (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name == "c.gz" else data)
+    built = PackCase(tmp_path, {}, "When does the turbine need oil?").build()
+    pack = json.loads(canonical(built.released))
+    ref = pack["payload"]["evidence"][0]["source_refs"][0]
+    first, last = ref["derived"]["line_start"], ref["derived"].get("line_end", ref["derived"]["line_start"])
+    assert 16 < first <= 58 <= last
+    cited = "\n".join(text.split("\n")[first - 1 : last])
+    assert text_digest(cited).startswith(ref["derived"]["text_hash"])
+    place = f"{shown}:{first}-{last}" if first != last else f"{shown}:{first}"
+    assert shown_place(ref) == place
+    assert [(c.place, c.status) for c in verify_saved(pack, [str(tmp_path)], Caps())][0] == (place, "ok")
+    ref["derived"]["line_start"] -= 1
+    assert verify_saved(pack, [str(tmp_path)], Caps())[0].status == "invalid"
+
+
+def test_a_member_without_lines_is_shown_without() -> None:
+    ref = {
+        "path": "a.zip",
+        "line_start": 1,
+        "line_end": 2,
+        "derived": {"member": "x.pdf", "extractor": "pdf"},
+    }
+    assert shown_place({**ref, "page_start": 3}) == "a.zip/x.pdf page 3"
+    chat = {**ref, "derived": {"member": "c.json", "extractor": "records"}, "record_ids": ["m7"]}
+    assert shown_place(chat) == "a.zip/c.json record m7"
+    plain = {"path": "x.docx", "line_start": 1, "line_end": 2, "derived": {"extractor": "docx"}}
+    assert shown_place(plain) == "x.docx"
 
 
 @pytest.mark.req("B1")

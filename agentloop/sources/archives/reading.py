@@ -17,7 +17,7 @@ from agentloop.sources.archives.members import (
 )
 from agentloop.sources.classify import SNIFF_BYTES, Class, NameGuess, classify, guess, looks_like_log
 from agentloop.sources.derive import Given, derive, has_binary_extractor
-from agentloop.sources.documents.spans import TooMuchError, lines_cut
+from agentloop.sources.documents.spans import RUN_LINES, TooMuchError, lines_cut
 from agentloop.sources.extractors import extract
 from agentloop.sources.languages import VCS_DIRS
 from agentloop.sources.opening import Refused
@@ -35,7 +35,6 @@ from agentloop.types import (
 
 PLAIN = "text"  # the extractor of a member that is text already
 PLAIN_VERSION = "1"
-ITEM_LINES = 16  # lines an item, as of other compressed text
 _FIXTURES = frozenset({Trait.TEST, Trait.VENDORED})
 _RECORD_BYTES = 640_000_000  # of an export's JSON: 20 million characters of text, as for plain files
 _RECORD_RATIO = 30  # JSON of conversations packs to a quarter or a tenth; what packs better is no text
@@ -206,7 +205,7 @@ def _derived(
 def plain_text(data: bytes) -> Derived:
     """The text of a member in runs of 16 lines."""
     text = data.decode("utf-8", "replace")
-    runs = lines_cut(text[:-1] if text.endswith("\n") else text, ITEM_LINES)
+    runs = lines_cut(text[:-1] if text.endswith("\n") else text, RUN_LINES)
     return Derived(PLAIN, PLAIN_VERSION, tuple(Item(run, 0, 0, 0, 0) for run in runs))
 
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from agentloop.sources.content_file import ContentFile
-from agentloop.sources.documents.spans import TooMuchError, anchor, item, lines_cut
+from agentloop.sources.documents.spans import RUN_LINES, TooMuchError, anchor, item, lines_cut
 from agentloop.types import Content, Derived, Memory
 
 EXTRACTOR = "compressed"
 VERSION = "1"
-ITEM_LINES = 16
 _PIECE = 1 << 18
 _MAX_MEMORY = 128 << 20  # of an xz decoder: its dictionary
 _HEADER = 32  # bytes that stand for the file in refs: magic, flags, time, name
@@ -45,7 +44,7 @@ def extract_compressed(data: bytes, limit: int) -> Derived:
     text = plain.decode("utf-8", "replace")
     if text.endswith("\n"):
         text = text[:-1]
-    return Derived(EXTRACTOR, VERSION, tuple(item(run, span) for run in lines_cut(text, ITEM_LINES)))
+    return Derived(EXTRACTOR, VERSION, tuple(item(run, span) for run in lines_cut(text, RUN_LINES)))
 
 
 def _decompress(data: bytes, format_: str, limit: int) -> bytes:

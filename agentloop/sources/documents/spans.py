@@ -9,6 +9,10 @@ from agentloop.types import Item
 
 MAX_ANCHOR_LINES = 60  # a ref spans at most 80 lines
 MAX_ANCHOR_BYTES = 4096
+RUN_LINES = 16
+"""Lines an item, of packed text: every item but the last one of a file holds exactly so many."""
+PACKED_TEXT = frozenset({"compressed", "text"})
+"""Extractors whose text has the lines of the file that was packed."""
 
 
 LIBRARY_ERRORS = (
