@@ -339,7 +339,7 @@ def load(
         SettingsError: the file can't be read, or a value can't be used.
     """
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    home = Path(given.get("home") or environ.get("BROKER_HOME") or default_home(environ))
+    home = Path(given.get("home") or environ.get("BROKER_HOME") or default_home(environ)).expanduser()
     named = file or (Path(environ["BROKER_CONFIG"]) if environ.get("BROKER_CONFIG") else None)
     usual = home / "broker.toml"
     table = _toml(named) if named else (_toml(usual) if usual.exists() else {})

@@ -6,9 +6,9 @@ import argparse
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from broker.commands import EXIT_NO_PACK, EXIT_OK, Subparsers
+from broker.commands import EXIT_NO_PACK, EXIT_OK, EXIT_USAGE, Subparsers
 
 if TYPE_CHECKING:
     from broker.mcp.clients import Installer
@@ -50,10 +50,16 @@ def run(args: argparse.Namespace) -> int:
     if args.home:
         command += ["--home", str(Path(args.home).expanduser().absolute())]
     for root in args.root:
-        command += ["--root", str(Path(root).expanduser().absolute())]
+        whole = Path(root).expanduser().absolute()
+        if not whole.is_dir():
+            why = "is no folder" if whole.exists() else "does not exist"
+            print(f"agentloop: --root {root}: {whole} {why}; name a folder to be read.", file=sys.stderr)
+            return EXIT_USAGE
+        command += ["--root", str(whole)]
     text = snippet(kind, entry(kind, command))
     if args.only_print:
         print(text, end="")
+        _tell_roots(args, sys.stderr)
         return EXIT_OK
     installer = _installer()
     try:
@@ -62,9 +68,22 @@ def run(args: argparse.Namespace) -> int:
         print(f"agentloop: {installer.file(kind)}: {exc}\nAdd it by hand:\n\n{text}", file=sys.stderr)
         return EXIT_NO_PACK
     print(f"agentloop is in {file}. Restart the client.")
-    if not args.root:
-        print("No folder may be read yet: give --root DIR here, or set BROKER_ALLOWED_ROOTS for the client.")
+    _tell_roots(args, sys.stdout)
     return EXIT_OK
+
+
+def _tell_roots(args: argparse.Namespace, out: TextIO) -> None:
+    """Say that nothing can be asked about yet, where neither a flag nor the settings name a folder."""
+    from broker.auth import LOCAL
+    from broker.commands.settings import settings
+
+    found = settings({"home": args.home})
+    if not args.root and not found.rules(LOCAL.namespace).roots:
+        print(
+            "No folder may be read yet, so every question will be refused: give --root DIR here, or set "
+            "BROKER_ALLOWED_ROOTS for the client.",
+            file=out,
+        )
 
 
 def _uninstall(args: argparse.Namespace) -> int:

@@ -40,10 +40,11 @@ def run(args: argparse.Namespace) -> int:
         from broker.config import load as read
 
         flags: dict[str, object] = {"home": args.home}
-        if args.root:
-            allowed = [part for part in os.environ.get("BROKER_ALLOWED_ROOTS", "").split(os.pathsep) if part]
-            given = [os.path.join(directory, os.path.expanduser(root)) for root in args.root]
-            flags["allowed_roots"] = [*allowed, *map(os.path.normpath, given)]
+        found = read(os.environ, flags)
+        if not args.root:
+            return found
+        given = [os.path.join(directory, os.path.expanduser(root)) for root in args.root]
+        flags["allowed_roots"] = [*found.allowed_roots, *map(os.path.normpath, given)]
         return read(os.environ, flags)
 
     return serve(load)

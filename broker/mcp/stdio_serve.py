@@ -8,7 +8,7 @@ import json
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from broker.mcp.stdio import send
@@ -56,11 +56,46 @@ class Pending:
                     await self._changed.wait()
 
 
-class Input:
-    """Lines for the SDK: what was greeted first, then what a thread reads. Ends when the client closes."""
+def refusal(line: str) -> str:
+    """The JSON-RPC error that a line gets which is no message; empty where it is one. The SDK drops them.
 
-    def __init__(self, greeted: list[str], source: BinaryIO, pending: Pending) -> None:
+    An id that can be told is given back, as JSON-RPC 2.0 asks; else it is null.
+    """
+    import mcp_types as types
+    from pydantic import ValidationError
+
+    number: Any = None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        at = f" at character {exc.pos}" if isinstance(exc, json.JSONDecodeError) else ""
+        error = {"code": types.PARSE_ERROR, "message": f"Parse error: the line is not JSON{at}."}
+    else:
+        try:
+            types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            what = (
+                "send one object a line, with jsonrpc 2.0, an id that is a string or a whole number, a method"
+            )
+            error = {"code": types.INVALID_REQUEST, "message": f"Invalid request: {what} and object params."}
+            given = found.get("id") if isinstance(found, dict) else None
+            number = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+        else:
+            return ""
+    return json.dumps({"jsonrpc": "2.0", "id": number, "error": error})
+
+
+class Input:
+    """Lines for the SDK: what was greeted first, then what a thread reads. Ends when the client closes.
+
+    What is no message is refused here, by `refuse`.
+    """
+
+    def __init__(
+        self, greeted: list[str], source: BinaryIO, pending: Pending, refuse: Callable[[str], Awaitable[None]]
+    ) -> None:
         self._pending = pending
+        self._refuse = refuse
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         for line in greeted:
             self._lines.put_nowait(line)
@@ -77,6 +112,11 @@ class Input:
     async def __aiter__(self) -> AsyncIterator[str]:
         """The lines."""
         while (line := await self._lines.get()) is not None:
+            if not line.strip():
+                continue
+            if wrong := refusal(line):
+                await self._refuse(wrong)
+                continue
             self._pending.came(line)
             yield line
         await self._pending.none_left()
@@ -97,13 +137,17 @@ class Output:
         """Send one message, or drop it."""
         message = json.loads(text)
         number = None if "method" in message else message.get("id")
-        try:
-            if number not in self._answered:
-                await asyncio.to_thread(send, self._sink, text.rstrip("\n"))
-        except BrokenPipeError:
-            self._gone()
+        if number not in self._answered:
+            await self.send(text)
         self._answered.discard(number)
         self._pending.went(number)
+
+    async def send(self, text: str) -> None:
+        """Send one message."""
+        try:
+            await asyncio.to_thread(send, self._sink, text.rstrip("\n"))
+        except BrokenPipeError:
+            self._gone()
 
     async def flush(self) -> None:
         """Nothing is held back."""
@@ -164,6 +208,7 @@ async def _serve(
                 broker = await stack.enter_async_context(LocalBroker(settings))
             server = make_server(port_of, days * DAY_MS or None)
             pending = Pending()
-            wire: Any = Input(lines, source, pending), Output(sink, answered, pending, task.cancel)
+            output = Output(sink, answered, pending, task.cancel)
+            wire: Any = Input(lines, source, pending, output.send), output
             async with stdio_server(*wire) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())

@@ -282,11 +282,25 @@ def test_nothing_but_protocol_on_stdout(tmp_path: Path) -> None:
 def test_bad_lines_get_errors_and_don_t_end_the_session(tmp_path: Path) -> None:
     call = {"jsonrpc": "2.0", "id": 3, "method": "prompts/list"}
     unknown = {"jsonrpc": "2.0", "id": 4, "method": "nonsense/method"}
-    done = raw(tmp_path, [HELLO, STARTED, "{broken", "\x00", [1], call, unknown])
-    messages = {message.get("id"): message for message in map(json.loads, done.stdout.splitlines())}
+    wrong = [{"jsonrpc": "1.0", "id": 5, "method": "ping"}, {"jsonrpc": "2.0", "id": 6, "method": 1}]
+    done = raw(tmp_path, [HELLO, STARTED, "{broken", "\x00", "", [1], *wrong, call, unknown])
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    nameless = [message["error"] for message in found if message["id"] is None]
+    assert [error["code"] for error in nameless] == [-32700, -32700, -32600]
+    assert "not JSON at character 1" in nameless[0]["message"]
+    messages = {message["id"]: message for message in found}
+    assert messages[5]["error"]["code"] == messages[6]["error"]["code"] == -32600
     assert messages[3]["result"]["prompts"]
     assert messages[4]["error"]["code"] == -32601
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("first", ["{bad json", '{"jsonrpc":"2.0","id":1,"method":"initialize","params":[}'])
+def test_the_first_line_may_be_bad_too(tmp_path: Path, first: str) -> None:
+    done = raw(tmp_path, [first, HELLO])
+    bad, good = map(json.loads, done.stdout.splitlines())
+    assert (bad["id"], bad["error"]["code"]) == (None, -32700)
+    assert good["result"]["protocolVersion"] == "2025-06-18"
 
 
 def test_a_client_that_leaves_at_once_costs_nothing(tmp_path: Path) -> None:

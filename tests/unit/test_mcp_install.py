@@ -142,9 +142,12 @@ def agentloop(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:
-    printed = agentloop(tmp_path, "install", "cursor", "--print", "--root", "/work")
+    root = tmp_path / "work"
+    root.mkdir()
+    printed = agentloop(tmp_path, "install", "cursor", "--print", "--root", str(root))
     shown = json.loads(printed.stdout)["mcpServers"]["agentloop"]
-    assert shown["args"][-3:] == ["mcp", "--root", "/work"]
+    assert shown["args"][-3:] == ["mcp", "--root", str(root)]
+    assert printed.stderr == ""
     assert Path(shown["command"]).is_absolute()
     assert not (tmp_path / ".cursor").exists()
     done = agentloop(tmp_path, "install", "cursor")
@@ -157,3 +160,23 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     refused = agentloop(tmp_path, "install", "cursor")
     assert refused.returncode == 4
     assert "by hand" in refused.stderr
+
+
+@pytest.mark.parametrize(("root", "why"), [("nope", "does not exist"), ("file", "is no folder")])
+def test_a_root_that_is_no_folder_is_refused(tmp_path: Path, root: str, why: str) -> None:
+    (tmp_path / "file").write_text("x")
+    for more in ([], ["--print"]):
+        done = agentloop(tmp_path, "install", "cursor", "--root", str(tmp_path / root), *more)
+        assert done.returncode == 2
+        assert f"{tmp_path / root} {why}" in done.stderr
+        assert done.stdout == ""
+    assert not (tmp_path / ".cursor").exists()
+
+
+def test_without_a_root_the_entry_says_that_nothing_is_readable(tmp_path: Path) -> None:
+    printed = agentloop(tmp_path, "install", "codex", "--print")
+    assert "No folder may be read yet" in printed.stderr
+    assert tomllib.loads(printed.stdout)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "broker.toml").write_text(f'allowed_roots = ["{tmp_path}"]\n')
+    assert agentloop(tmp_path, "install", "codex", "--print").stderr == ""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agentloop.config import Caps
 from agentloop.compress.refs import text_digest
+from agentloop.config import Caps
 from agentloop.pack import canonical, shown_place
 from agentloop.types import FileKind
 from agentloop.verify import verify_saved
