@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agentloop.cache.rankings import RankCache
+from agentloop.chunks import Chunks
 from agentloop.compress import build_pack
 from agentloop.environment import Outcome, Run
 from agentloop.errors import Stage, WarningCode
@@ -19,7 +20,7 @@ from agentloop.retrieval import RetrievalSession, newest
 from agentloop.retrieval.semantic import Semantics
 from agentloop.tasks.evidence import task_evidence
 from agentloop.tasks.model import TaskEvidence, with_history
-from agentloop.types import Chunk, Corpus, Ranking
+from agentloop.types import Corpus, Ranking
 from agentloop.verify import verify_released
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ CUT_SHORT = frozenset({"time", "deadline", "max_turns"})
 
 
 async def answered(
-    job: Run, corpus: Corpus, chunks: list[Chunk], index: LexicalIndex | None, parser: SymbolParser
+    job: Run, corpus: Corpus, chunks: Chunks, index: LexicalIndex | None, parser: SymbolParser
 ) -> Outcome:
     """The pack of a request over indexed chunks. Without an index the newest chunks are the evidence.
 
@@ -76,7 +77,7 @@ async def answered(
 
 
 async def _ranked(
-    job: Run, corpus: Corpus, chunks: list[Chunk], index: LexicalIndex, parser: SymbolParser
+    job: Run, corpus: Corpus, chunks: Chunks, index: LexicalIndex, parser: SymbolParser
 ) -> tuple[Ranking, LoopResult | None]:
     """What the question finds, with the loop that found it; from the cache where it was asked before."""
     request, env, ledger = job.request, job.env, job.ledger

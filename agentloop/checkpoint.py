@@ -14,8 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, replace
-from itertools import groupby
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from agentloop.cache import chunks_key, index_key, text_hash, value_hash
 from agentloop.cache.packs import code_version, corpus_id
 from agentloop.cache.warm import Progress, Warm, primary, skipped, snapshot_of
 from agentloop.chunking import chunk_corpus
+from agentloop.chunks import Chunks
 from agentloop.clock import Clock
 from agentloop.config import Caps, Policy
 from agentloop.errors import AgentloopError, Stage, WarningCode
@@ -167,7 +167,7 @@ def _may_keep(corpus: Corpus, policy: Policy) -> bool:
     )
 
 
-def _kept(place: Path, corpus: Corpus, chunks: Sequence[Chunk], ledger: Ledger) -> LexicalIndex:
+def _kept(place: Path, corpus: Corpus, chunks: Chunks, ledger: Ledger) -> LexicalIndex:
     """Index chunks on disk, and keep both under `place`, whole or not at all. A full disk keeps nothing."""
     partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
@@ -175,11 +175,11 @@ def _kept(place: Path, corpus: Corpus, chunks: Sequence[Chunk], ledger: Ledger) 
         (partial / "index").mkdir(mode=0o700, parents=True)
         with build_errors():
             build = IndexBuild(index_in(partial / "index", fresh=True))
-            for file, mine in groupby(chunks, key=lambda chunk: chunk.file):
-                build.add(corpus.files[file], mine)
+            for file, rows in chunks.runs():
+                build.add(corpus.files[file], chunks, rows)
             build.close()
         facts = {
-            "chunks": [astuple(chunk) for chunk in chunks],
+            "chunks": list(chunks),
             "warnings": [[str(code), message, str(stage)] for code, message, stage in ledger.warnings],
             "counters": ledger.counters,
             "index": _sums(partial),
@@ -196,7 +196,7 @@ def _kept(place: Path, corpus: Corpus, chunks: Sequence[Chunk], ledger: Ledger) 
     return LexicalIndex(corpus, chunks, begun=StoredBuild(index_in(place / "index", fresh=False)))
 
 
-def _load(place: Path, ledger: Ledger) -> list[Chunk] | None:
+def _load(place: Path, ledger: Ledger) -> Chunks | None:
     """The chunks of a checkpoint, what making them told put into the ledger; None where there is none."""
     try:
         digest, _, data = read_bytes(place / STAGES).partition(b"\n")
@@ -206,7 +206,7 @@ def _load(place: Path, ledger: Ledger) -> list[Chunk] | None:
         if facts["index"] != _sums(place):
             return None
         os.utime(place)  # its last use
-        chunks = [_chunk(values) for values in facts["chunks"]]
+        chunks = Chunks(map(_chunk, facts["chunks"]))
         told = [(WarningCode(c), str(m), Stage(s)) for c, m, s in facts["warnings"]]
         counters = {Stage(stage): found for stage, found in facts["counters"].items()}
     except (OSError, RunDirError, KeyError, TypeError, ValueError):
@@ -222,4 +222,4 @@ def _load(place: Path, ledger: Ledger) -> list[Chunk] | None:
 
 def _chunk(values: Sequence[Any]) -> Chunk:
     chunk = Chunk(*values)
-    return replace(chunk, type=ChunkType(chunk.type))
+    return chunk._replace(type=ChunkType(chunk.type))

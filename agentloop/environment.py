@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from agentloop.budget import Ledger
 from agentloop.cache import Cache, NoCache
+from agentloop.chunks import Chunks
 from agentloop.clock import Clock, SystemClock
 from agentloop.config import Caps, Policy
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.request import CompressRequest
-from agentloop.types import Chunk, Corpus, Ranking
+from agentloop.types import Corpus, Ranking
 
 if TYPE_CHECKING:
     from agentloop.cache.warm import Warm
@@ -57,7 +58,7 @@ class Outcome:
     artifacts: dict[str, bytes]
     ranking: Ranking
     corpus: Corpus
-    chunks: list[Chunk]
+    chunks: Chunks
     ledger: Ledger
     loop: LoopResult | None
 

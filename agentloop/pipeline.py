@@ -6,8 +6,9 @@ import asyncio
 from importlib import import_module
 
 from agentloop.budget import Ledger
-from agentloop.cache.warm import primary
+from agentloop.cache.warm import baselines, primary
 from agentloop.chunking import chunk_corpus
+from agentloop.chunks import Chunks
 from agentloop.environment import Environment, Outcome, Run, no_progress
 from agentloop.errors import Stage
 from agentloop.index.build import IndexBuild, build_errors
@@ -16,7 +17,7 @@ from agentloop.index.symbols import KeptParses, SymbolParser
 from agentloop.request import CompressRequest, Mode
 from agentloop.sources import discover
 from agentloop.tasks.narrowing import narrowed
-from agentloop.types import Chunk, Corpus, FileKind, SourceFile
+from agentloop.types import Corpus, FileKind, SourceFile
 
 __all__ = ["Environment", "Outcome", "no_progress", "run"]
 
@@ -45,9 +46,9 @@ async def _stages(job: Run, parser: SymbolParser) -> Outcome:
     corpus = await job.stage(Stage.DISCOVERY, 0.0, lambda: narrowed(_discovered(job), request, ledger))
     warm = env.warm if env.warm is not None and env.warm.corpus is corpus else None
     begun = IndexBuild() if searched and warm is None else None
-    chunks: list[Chunk]
+    chunks: Chunks
     if warm is not None:
-        chunks = list(warm.chunks)  # retrieval may add windows of a huge log to it
+        chunks = warm.chunks.copy()  # retrieval may add windows of a huge log to it
         index = warm.index if searched else None
     else:
         chunks = await job.stage(Stage.CHUNKING, 0.2, lambda: _chunked(job, corpus, begun))
@@ -72,12 +73,14 @@ def _discovered(job: Run) -> Corpus:
     return env.warm.corpus
 
 
-def _chunked(job: Run, corpus: Corpus, begun: IndexBuild | None) -> list[Chunk]:
+def _chunked(job: Run, corpus: Corpus, begun: IndexBuild | None) -> Chunks:
     """The chunks that may become evidence, handed to the index while further ones are made."""
 
-    def made(file: SourceFile, chunks: list[Chunk]) -> None:
-        if begun is not None and primary(corpus, chunks):
+    left_out = baselines(corpus)
+
+    def made(file: SourceFile, chunks: Chunks, rows: range) -> None:
+        if begun is not None and file.input_id not in left_out:
             with build_errors():
-                begun.add(file, chunks)
+                begun.add(file, chunks, rows)
 
     return primary(corpus, chunk_corpus(corpus, job.ledger, job.env.caps, made))

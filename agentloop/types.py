@@ -247,9 +247,8 @@ class ChunkType(StrEnum):
     PAGE = "page"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A span of one file: the unit of the index. Its id is its position in the list of chunks.
+class Chunk(NamedTuple):
+    """A span of one file: the unit of the index. Its id is its position in the sequence of chunks.
 
     Over derived text, `first_item..last_item` are the items, `char_start:char_end` is the slice of
     their joined text, and the byte and line span is that of the enclosing items.

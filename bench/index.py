@@ -19,6 +19,7 @@ from pathlib import Path
 
 import tantivy
 
+from agentloop.chunks import Chunks
 from agentloop.index import FieldWeights, LexicalIndex, words
 from agentloop.request import Classification
 from agentloop.retrieval.question import read
@@ -39,10 +40,10 @@ QUESTIONS = (
 )
 
 
-def load(paths: list[Path], most: int) -> tuple[Corpus, list[Chunk]]:
+def load(paths: list[Path], most: int) -> tuple[Corpus, Chunks]:
     """A corpus of at most `most` chunks, and its chunks."""
     files: list[SourceFile] = []
-    chunks: list[Chunk] = []
+    chunks = Chunks()
     found = ((r, p) for r in paths for p in sorted(r.rglob("*")) if p.suffix in SUFFIXES and p.is_file())
     for root, path in found:
         data = path.read_bytes()

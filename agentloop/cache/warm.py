@@ -14,6 +14,7 @@ from typing import Any
 
 from agentloop.budget import Ledger
 from agentloop.chunking import chunk_corpus
+from agentloop.chunks import Chunks
 from agentloop.clock import Clock
 from agentloop.config import Caps, Policy
 from agentloop.errors import Stage, WarningCode
@@ -25,7 +26,7 @@ from agentloop.sources.renew import renewed
 from agentloop.sources.report import check_declared
 from agentloop.sources.snapshot import Snapshot, content_hash, identity, take
 from agentloop.sources.uri import absolute_path
-from agentloop.types import Chunk, Corpus, FileKind, Memory, SourceFile
+from agentloop.types import Corpus, FileKind, Memory, SourceFile
 
 MOST_EDITED = 500
 """Files that are read again by themselves; after more (another branch) discovery looks at everything."""
@@ -41,7 +42,7 @@ class Warm:
     """
 
     corpus: Corpus
-    chunks: list[Chunk]
+    chunks: Chunks
     index: LexicalIndex
     warnings: tuple[tuple[WarningCode, str, Stage], ...]
     counters: dict[str, dict[str, int]]
@@ -102,10 +103,17 @@ def cites_records(corpus: Corpus, released: Mapping[str, Any]) -> bool:
     )
 
 
-def primary(corpus: Corpus, chunks: list[Chunk]) -> list[Chunk]:
+def baselines(corpus: Corpus) -> frozenset[str]:
+    """The inputs that others are compared with."""
+    return frozenset(i.input_id for i in corpus.inputs if i.role is InputRole.BASELINE)
+
+
+def primary(corpus: Corpus, chunks: Chunks) -> Chunks:
     """The chunks that may become evidence: baselines are compared with, never cited."""
-    baselines = {i.input_id for i in corpus.inputs if i.role is InputRole.BASELINE}
-    return [c for c in chunks if corpus.files[c.file].input_id not in baselines] if baselines else chunks
+    left_out = baselines(corpus)
+    if not left_out:
+        return chunks
+    return chunks.without(lambda file: corpus.files[file].input_id in left_out)
 
 
 def current(kept: Warm, request: CompressRequest, caps: Caps) -> Warm | None:
@@ -252,23 +260,20 @@ class _Known:
         return file if self._snapshot.steady(place, identity(status)) else None
 
 
-def _chunks(corpus: Corpus, ledger: Ledger, caps: Caps, kept: Warm | None) -> tuple[list[Chunk], bool]:
+def _chunks(corpus: Corpus, ledger: Ledger, caps: Caps, kept: Warm | None) -> tuple[Chunks, bool]:
     """Chunks of all files, and whether some were taken over. A build that warned is chunked anew, whole."""
     warned = kept is not None and any(stage is Stage.CHUNKING for _, _, stage in kept.warnings)
     if kept is None or warned or any(info.role is InputRole.BASELINE for info in corpus.inputs):
         return chunk_corpus(corpus, ledger, caps), False
     old = {same(file): file.index for file in kept.corpus.files}
-    by_file: dict[int, list[Chunk]] = {}
-    for chunk in kept.chunks:
-        by_file.setdefault(chunk.file, []).append(chunk)
-    found: list[Chunk] = []
+    rows = dict(kept.chunks.runs())
+    found = Chunks()
     for file, before in _with_earlier(corpus, old):
         if before is None:
-            found += chunk_corpus(replace(corpus, files=(file,)), ledger, caps)
-        elif before == file.index:
-            found += by_file.get(before, [])
-        else:
-            found += [replace(chunk, file=file.index) for chunk in by_file.get(before, [])]
+            again = chunk_corpus(replace(corpus, files=(file,)), ledger, caps)
+            found.extend(again, range(len(again)), file.index)
+        elif before in rows:
+            found.extend(kept.chunks, rows[before], file.index)
     return found, True
 
 

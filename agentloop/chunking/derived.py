@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentloop.chunking.windows import WINDOW_CHARS
+from agentloop.chunks import Chunks
 from agentloop.types import Chunk, ChunkType, Derived, FileKind, Item, SourceFile
 
 
-def derived_chunks(file: SourceFile, derived: Derived) -> list[Chunk]:
-    """Chunks over the items of a file.
+def add_derived(chunks: Chunks, file: SourceFile, derived: Derived) -> None:
+    """Add chunks over the items of a file.
 
     Each character of each item lies in exactly one chunk. A record (a turn of a conversation) is a chunk
     of its own, so that a hit names one turn. Items of documents that share a page and a heading are
     packed into windows.
     """
     if file.kind is FileKind.RECORDS:
-        return _records(file.index, derived)
-    chunks: list[Chunk] = []
+        _add_records(chunks, file.index, derived)
+        return
     items = derived.items
     first = 0
     while first < len(items):
@@ -36,12 +37,10 @@ def derived_chunks(file: SourceFile, derived: Derived) -> list[Chunk]:
                 Chunk(file.index, *span, _type(file.kind, head), head.heading, first, last, start, end)
             )
         first = last + 1
-    return chunks
 
 
-def _records(file: int, derived: Derived) -> list[Chunk]:
+def _add_records(chunks: Chunks, file: int, derived: Derived) -> None:
     """A chunk a record, windows of a long one. No item is made for it: an export may have 100,000."""
-    chunks: list[Chunk] = []
     record = ChunkType.RECORD
     for number, span in enumerate(derived.spans()):
         size = derived.size(number)
@@ -50,7 +49,6 @@ def _records(file: int, derived: Derived) -> list[Chunk]:
             continue
         for start, end in _cuts(derived.joined(number, number), size):
             chunks.append(Chunk(file, *span, record, "", number, number, start, end))
-    return chunks
 
 
 def _together(one: Item, other: Item) -> bool:

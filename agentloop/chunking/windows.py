@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentloop.types import Chunk, ChunkType
+from agentloop.chunks import Chunks
+from agentloop.types import ChunkType
 
 WINDOW_CHARS = 1600
 HUGE_LINE_WINDOWS = 4
@@ -96,14 +97,16 @@ def split_region(text: Text, start: int, end: int, type_: ChunkType, name: str) 
     return pieces
 
 
-def to_chunks(file: int, data: bytes, pieces: Sequence[Piece]) -> list[Chunk]:
-    """Chunks with exact lines, from pieces that follow each other without a gap."""
-    chunks = []
+def add_pieces(chunks: Chunks, file: int, data: bytes, pieces: Sequence[Piece]) -> None:
+    """Add chunks with exact lines, from pieces that follow each other without a gap."""
+    if not pieces:
+        return
+    starts, ends, types, names = zip(*pieces, strict=True)
+    spans = []
     line = 1
     count = data.count
-    for start, end, type_, name in pieces:
-        ends = count(b"\n", start, end)
-        last = line + ends - (data[end - 1] == 10)
-        chunks.append(Chunk(file, start, end, line, last, type_, name))
-        line += ends
-    return chunks
+    for start, end in zip(starts, ends, strict=True):
+        inside = count(b"\n", start, end)
+        spans.append((start, end, line, line + inside - (data[end - 1] == 10)))
+        line += inside
+    chunks.add(file, spans, types, names)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 
 import tantivy
 
+from agentloop.chunks import Chunks
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.index import words
-from agentloop.types import Chunk, Corpus, FileKind, SourceFile, text_of
+from agentloop.types import Corpus, FileKind, SourceFile, text_of
 
 Extras = dict[tuple[str, int, int], tuple[str, str]]
 """Index text beside a chunk's own (parts of identifiers, terms of other scripts), by the kind and content
@@ -97,10 +98,9 @@ class IndexBuild:
         self._keys: Iterator[int] = count()
         self._waiting: list[tantivy.Document] = []
 
-    def add(self, file: SourceFile, chunks: Iterable[Chunk]) -> None:
-        """Index chunks of a file under the next numbers, from 0 on."""
-        for chunk, key in zip(chunks, self._keys, strict=False):
-            document = self._documents.of(file, chunk)
+    def add(self, file: SourceFile, chunks: Chunks, rows: range) -> None:
+        """Index those chunks of a file under the next numbers, from 0 on."""
+        for document, key in zip(self._documents.of(file, chunks, rows), self._keys, strict=False):
             document.add_unsigned("id", key)
             self._waiting.append(document)
         if len(self._waiting) >= _TOGETHER:
@@ -111,12 +111,16 @@ class IndexBuild:
             self._writer.add_document(document)
         self._waiting.clear()
 
-    def replace_group(self, corpus: Corpus, group: int, keys: range, chunks: Sequence[Chunk]) -> None:
+    def replace_group(self, corpus: Corpus, group: int, keys: range, chunks: Chunks, rows: range) -> None:
         """Index a group anew as one segment, which one thread makes."""
         name = f"g{group}"
         self._writer.delete_documents_by_term("group", name)
-        for key, chunk in zip(keys, chunks, strict=True):
-            document = self._documents.of(corpus.files[chunk.file], chunk)
+        documents = (
+            document
+            for file, mine in groupby(rows, key=chunks.files.__getitem__)
+            for document in self._documents.of(corpus.files[file], chunks, mine)
+        )
+        for key, document in zip(keys, documents, strict=True):
             document.add_unsigned("id", key)
             document.add_text("group", name)
             self._writer.add_document(document)
@@ -161,38 +165,39 @@ class _Documents:
         self._extras = extras
         self._camel = words.CamelParts()
         self._foreign = words.ForeignTerms()
-        self._current: SourceFile | None = None
-        self._path = ""
 
-    def of(self, file: SourceFile, chunk: Chunk) -> tantivy.Document:
-        """The document of one chunk, without its key."""
-        if file is not self._current:
-            self._current = file
-            self._path = path_words(file.path)
-        if file.derived is None:
-            data = file.content.read(chunk.byte_start, chunk.byte_end)
-            text = data.decode("utf-8", "replace")
-        else:
-            data = text_of(file, chunk).encode("utf-8", "replace")  # JSON may hold lone surrogates
-            text = data.decode("utf-8")
-        document = tantivy.Document()
-        document.add_text("body", text)
-        for extra in self._extra(file, chunk, text, data):
-            if extra:
-                document.add_text("body", extra)
-        if chunk.name:
-            document.add_text("name", chunk.name)
-            split = "" if chunk.name.islower() else self._camel.of(chunk.name.encode("utf-8", "replace"))
-            if split:
-                document.add_text("name", split)
-        document.add_text("path", self._path)
-        return document
+    def of(self, file: SourceFile, chunks: Chunks, rows: Iterable[int]) -> Iterator[tantivy.Document]:
+        """The documents of chunks of one file, without their keys."""
+        path = path_words(file.path)
+        whole = file.content.read(0, file.content.size) if file.derived is None else b""
+        starts, ends = chunks.byte_starts, chunks.byte_ends
+        for row in rows:
+            start, end = starts[row], ends[row]
+            if file.derived is None:
+                data = whole[start:end]
+                text = data.decode("utf-8", "replace")
+            else:
+                data = text_of(file, chunks[row]).encode("utf-8", "replace")  # JSON may hold lone surrogates
+                text = data.decode("utf-8")
+            document = tantivy.Document()
+            document.add_text("body", text)
+            for extra in self._extra(file, (start, end), text, data):
+                if extra:
+                    document.add_text("body", extra)
+            name = chunks.name(row)
+            if name:
+                document.add_text("name", name)
+                split = "" if name.islower() else self._camel.of(name.encode("utf-8", "replace"))
+                if split:
+                    document.add_text("name", split)
+            document.add_text("path", path)
+            yield document
 
-    def _extra(self, file: SourceFile, chunk: Chunk, text: str, data: bytes) -> tuple[str, str]:
+    def _extra(self, file: SourceFile, span: tuple[int, int], text: str, data: bytes) -> tuple[str, str]:
         """What is indexed beside a chunk's text: most of the time that a document takes."""
         if self._extras is None or file.derived is not None:
             return self._made(file, text, data)
-        key = (f"{file.kind}:{file.content_hash}", chunk.byte_start, chunk.byte_end)
+        key = (f"{file.kind}:{file.content_hash}", *span)
         found = self._extras.get(key)
         if found is None:
             found = self._extras[key] = self._made(file, text, data)

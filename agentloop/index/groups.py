@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentloop.types import Chunk, Corpus, SourceFile
+from agentloop.chunks import Chunks
+from agentloop.types import Corpus, SourceFile
 
 MOST_GROUPS = 6  # tantivy begins to merge at eight segments, and merged runs could not be told apart
 SMALL_CHUNKS = 3000  # below, building everything takes less than 0.3 s
@@ -45,17 +46,17 @@ class Groups:
         return range(first, first + self.starts[group + 1] - self.starts[group])
 
 
-def _with_starts(of_file: Sequence[int], chunks: Sequence[Chunk], count: int) -> Groups:
+def _with_starts(of_file: Sequence[int], chunks: Chunks, count: int) -> Groups:
     sizes = [0] * count
-    for chunk in chunks:
-        sizes[of_file[chunk.file]] += 1
+    for file, rows in chunks.runs():
+        sizes[of_file[file]] += len(rows)
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + size)
     return Groups(tuple(of_file), tuple(starts))
 
 
-def grouped(corpus: Corpus, chunks: Sequence[Chunk], most: int) -> Groups:
+def grouped(corpus: Corpus, chunks: Chunks, most: int) -> Groups:
     """Files in at most `most` runs of about the same number of bytes."""
     count = most if len(chunks) >= SMALL_CHUNKS else 1
     share = max(1, sum(file.size for file in corpus.files)) / count
@@ -66,9 +67,7 @@ def grouped(corpus: Corpus, chunks: Sequence[Chunk], most: int) -> Groups:
     return _with_starts(of_file, chunks, count)
 
 
-def regrouped(
-    before: Corpus, groups: Groups, corpus: Corpus, chunks: Sequence[Chunk]
-) -> tuple[Groups, list[int]]:
+def regrouped(before: Corpus, groups: Groups, corpus: Corpus, chunks: Chunks) -> tuple[Groups, list[int]]:
     """The groups of a later corpus, and which of them differ. A file that stayed keeps its group.
 
     A new file joins the group of the file before it, so that groups stay runs in the order of files.

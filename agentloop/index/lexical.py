@@ -11,17 +11,17 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from operator import attrgetter
+from itertools import pairwise
 
 import tantivy
 
+from agentloop.chunks import Chunks
 from agentloop.index.build import Extras, IndexBuild, build_errors, empty_index
 from agentloop.index.groups import MOST_GROUPS, grouped, regrouped
 from agentloop.index.language import stemmer
 from agentloop.index.polish import readings
 from agentloop.index.words import fold
-from agentloop.types import Chunk, Corpus, Hit
+from agentloop.types import Corpus, Hit
 
 MAX_VARIANTS = 12  # inflected forms of one word; the commonest come first
 _SCAN = 200  # words of the index that are looked at for one stem
@@ -62,7 +62,7 @@ class LexicalIndex:
     def __init__(
         self,
         corpus: Corpus,
-        chunks: Sequence[Chunk],
+        chunks: Chunks,
         *,
         updatable: bool = False,
         begun: IndexBuild | None = None,
@@ -86,24 +86,24 @@ class LexicalIndex:
             else:
                 if begun is None:
                     begun = IndexBuild()
-                    for file, run in groupby(chunks, key=attrgetter("file")):
-                        begun.add(corpus.files[file], run)
+                    for file, rows in chunks.runs():
+                        begun.add(corpus.files[file], chunks, rows)
                 self._index = begun.close()
         self._schema = self._index.schema
         self._searcher = self._index.searcher()
 
-    def _fill(self, corpus: Corpus, chunks: Sequence[Chunk], which: Sequence[int]) -> None:
+    def _fill(self, corpus: Corpus, chunks: Chunks, which: Sequence[int]) -> None:
         """Index groups anew, each as one segment: one thread, one commit."""
         groups = self._groups
         if len(self._extras) > 2 * len(chunks) + 1000:
             self._extras.clear()  # of content that is gone
         build = IndexBuild(self._index, threads=1, extras=self._extras)
         for group in which:
-            mine = chunks[groups.starts[group] : groups.starts[group + 1]]
-            build.replace_group(corpus, group, groups.keys(group), mine)
+            rows = range(groups.starts[group], groups.starts[group + 1])
+            build.replace_group(corpus, group, groups.keys(group), chunks, rows)
         build.close()
 
-    def updated(self, before: Corpus, corpus: Corpus, chunks: Sequence[Chunk]) -> LexicalIndex:
+    def updated(self, before: Corpus, corpus: Corpus, chunks: Chunks) -> LexicalIndex:
         """The index of a later state of the inputs, where most files are the same; this one is used up.
 
         Searches give exactly what a new index gives. It is built anew where that would cost as much, or

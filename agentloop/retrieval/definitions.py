@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentloop.chunks import Chunks
 from agentloop.index.symbols import SymbolParser
 from agentloop.retrieval.chunkmap import ChunkMap
-from agentloop.types import Chunk, Corpus, FileKind, Symbol
+from agentloop.types import Corpus, FileKind, Symbol
 
 MAX_FILES = 8
 """Files parsed for definitions, and again for calls: about 0.1 s at tree-sitter's speed."""
@@ -66,7 +67,7 @@ class DefinitionFinder:
     """Looks names up among the definitions of a corpus. The table of names is made on first use."""
 
     corpus: Corpus
-    chunks: Sequence[Chunk]
+    chunks: Chunks
     where: ChunkMap
     parser: SymbolParser
     _table: dict[str, list[int]] = field(default_factory=dict)
@@ -74,9 +75,10 @@ class DefinitionFinder:
     def named(self, name: str) -> Sequence[int]:
         """The chunks in which a definition of exactly that name starts."""
         if not self._table:
-            for number, chunk in enumerate(self.chunks):
-                if chunk.name and self.corpus.files[chunk.file].kind is FileKind.CODE:
-                    for defined in chunk.name.split(" "):
+            files, of = self.corpus.files, self.chunks.files
+            for number, names in self.chunks.named():
+                if files[of[number]].kind is FileKind.CODE:
+                    for defined in names.split(" "):
                         self._table.setdefault(defined, []).append(number)
         return self._table.get(name, ())
 

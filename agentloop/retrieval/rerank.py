@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentloop.chunks import Chunks
 from agentloop.index import words
 from agentloop.retrieval.question import Question
 from agentloop.retrieval.terms import Query
-from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Trait
+from agentloop.types import Corpus, FileKind, SourceFile, Trait
 
 COHERENCE = 0.5
 """The n-th best chunk of a file counts COHERENCE^(n-1) of its score."""
@@ -69,15 +70,13 @@ class Found:
 class Reranker:
     """Scores the chunks of one corpus. Holds what of the corpus does not depend on the question."""
 
-    def __init__(
-        self, corpus: Corpus, chunks: Sequence[Chunk], terms_of: Callable[[int], frozenset[str]]
-    ) -> None:
+    def __init__(self, corpus: Corpus, chunks: Chunks, terms_of: Callable[[int], frozenset[str]]) -> None:
         self._corpus = corpus
         self._chunks = chunks
         self._terms_of = terms_of
         self._paths = frozenset(file.path for file in corpus.files)
         self._mixed = any(file.kind is FileKind.CODE for file in corpus.files)
-        self._defining = frozenset(chunk.file for chunk in chunks if chunk.name)
+        self._defining = frozenset(chunks.files[number] for number, _ in chunks.named())
 
     def order(
         self, found: Found, pool: Sequence[int], question: Question, query: Query

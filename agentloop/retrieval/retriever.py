@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 from agentloop.budget import Ledger
+from agentloop.chunks import Chunks
 from agentloop.errors import Stage, WarningCode
 from agentloop.index.language import detect
 from agentloop.index.lexical import FieldWeights, LexicalIndex
@@ -23,7 +25,7 @@ from agentloop.retrieval.question import Question
 from agentloop.retrieval.rerank import Found, Reranker, term_set
 from agentloop.retrieval.terms import Query, build
 from agentloop.retrieval.view import in_view
-from agentloop.types import Chunk, ChunkType, Corpus, FileKind, Memory
+from agentloop.types import ChunkType, Corpus, FileKind, Memory
 
 POOL = 400
 """Chunks that BM25 gives to the reranker."""
@@ -61,7 +63,7 @@ class Retriever:
     def __init__(
         self,
         corpus: Corpus,
-        chunks: Sequence[Chunk],
+        chunks: Chunks,
         parser: SymbolParser,
         ledger: Ledger,
         index: LexicalIndex | None = None,
@@ -176,7 +178,7 @@ class Retriever:
     def _framed(self, texts: Sequence[str]) -> dict[int, float]:
         """Chunks of the frames of the question, and of the traces in logs; the innermost weighs most."""
         found: dict[int, float] = {}
-        traces = [n for n, chunk in enumerate(self._chunks) if chunk.type is ChunkType.TRACE][:MAX_TRACES]
+        traces = list(islice(self._chunks.of_type(ChunkType.TRACE), MAX_TRACES))
         for source, share in ((texts, 1.0), ([self.text(n) for n in traces], 0.5)):
             for frame, file in frames.located(source, self._paths):
                 number = self.where.at_line(file.index, frame.line) if frame.line else None
@@ -189,10 +191,10 @@ def _best(scores: dict[int, float]) -> list[int]:
     return sorted(scores, key=lambda n: (-scores[n], n))[:POOL]
 
 
-def _languages(corpus: Corpus, chunks: Sequence[Chunk]) -> tuple[str, ...]:
+def _languages(corpus: Corpus, chunks: Chunks) -> tuple[str, ...]:
     """The languages of a corpus' prose, by a sample: their stems are tried whatever the question's."""
     told = (FileKind.PROSE, FileKind.RECORDS, FileKind.DOCUMENT, FileKind.TEXT)
-    prose = [n for n, chunk in enumerate(chunks) if corpus.files[chunk.file].kind in told]
+    prose = [n for file, rows in chunks.runs() if corpus.files[file].kind in told for n in rows]
     sample = prose[:: max(1, len(prose) // _SAMPLES)][:_SAMPLES]
     found = Counter(detect(corpus.text(chunks[n])[:_SAMPLE_CHARS]) for n in sample)
     return tuple(language for language, n in found.most_common(2) if n * 8 >= len(sample))

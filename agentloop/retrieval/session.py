@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agentloop import tokens
 from agentloop.budget import Ledger
+from agentloop.chunks import Chunks
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
 from agentloop.index import words
@@ -37,7 +38,7 @@ class RetrievalSession:
     def __init__(
         self,
         corpus: Corpus,
-        chunks: Sequence[Chunk],
+        chunks: Chunks,
         request: CompressRequest,
         ledger: Ledger,
         caps: Caps,
@@ -146,7 +147,7 @@ class RetrievalSession:
             self._focused(candidate, first) if place < FOCUSED else candidate
             for place, candidate in enumerate(candidates)
         ]
-        collapsed = tuple(collapse(candidates, self._corpus, list(self._chunks)))
+        collapsed = tuple(collapse(candidates, self._corpus, self._chunks))
         collapsed = tuple(self._conversation.runs(collapsed))
         return self._ranking(collapsed, first, len(scored), len(kept), spent)
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from agentloop.chunks import Chunks
 from agentloop.index.symbols import SymbolParser
-from agentloop.types import Chunk, Corpus, FileKind, SourceFile, Symbol, Trait
+from agentloop.types import Corpus, FileKind, SourceFile, Symbol, Trait
 
 MAX_DEFINITIONS = 24  # a name with more definitions says nothing
 MAX_BASES = 16
@@ -27,7 +28,7 @@ class Function(NamedTuple):
 class CodeGraph:
     """Definitions and calls of a corpus's code."""
 
-    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk], parser: SymbolParser) -> None:
+    def __init__(self, corpus: Corpus, chunks: Chunks, parser: SymbolParser) -> None:
         self._corpus = corpus
         self._parser = parser
         self._files_of: dict[str, list[int]] = {}
@@ -42,13 +43,14 @@ class CodeGraph:
         self._skipped: set[int] = set()
         self._reach_cut = False
         self._told = False
-        for chunk in chunks:
-            file = corpus.files[chunk.file]
-            if chunk.name and file.kind is FileKind.CODE and not file.traits & _LEFT_OUT:
-                for name in chunk.name.split():
+        for number, names in chunks.named():
+            index = chunks.files[number]
+            file = corpus.files[index]
+            if file.kind is FileKind.CODE and not file.traits & _LEFT_OUT:
+                for name in names.split():
                     owners = self._files_of.setdefault(name.rpartition(".")[2], [])
-                    if not owners or owners[-1] != chunk.file:
-                        owners.append(chunk.file)
+                    if not owners or owners[-1] != index:
+                        owners.append(index)
 
     def symbols(self, file: int, *, asked: bool = False) -> tuple[Symbol, ...]:
         """The definitions of a file in order of their start; none once the graph has as much as it may.

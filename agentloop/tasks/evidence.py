@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentloop.budget import Ledger
+from agentloop.chunks import Chunks
 from agentloop.compress import Details, draft_claims
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import CompressRequest, TaskType
@@ -21,7 +22,7 @@ from agentloop.tasks.logs import (
 )
 from agentloop.tasks.model import TaskEvidence, with_history
 from agentloop.tasks.recent import Recent
-from agentloop.types import Chunk, Corpus, Draft, FileKind, Ranking
+from agentloop.types import Corpus, Draft, FileKind, Ranking
 
 if TYPE_CHECKING:
     from agentloop.loop import LoopResult
@@ -33,7 +34,7 @@ BEFORE_CHANGES = 6  # drafts: in debug the first causes and the failures themsel
 def task_evidence(
     ranking: Ranking,
     corpus: Corpus,
-    chunks: list[Chunk],
+    chunks: Chunks,
     request: CompressRequest,
     parser: SymbolParser,
     ledger: Ledger,
@@ -82,7 +83,7 @@ def task_evidence(
 def _found(
     ranking: Ranking,
     corpus: Corpus,
-    chunks: list[Chunk],
+    chunks: Chunks,
     request: CompressRequest,
     parser: SymbolParser,
     ledger: Ledger,

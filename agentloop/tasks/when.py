@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from agentloop.budget import Ledger
+from agentloop.chunks import Chunks
 from agentloop.compress.refs import place_text
 from agentloop.errors import AgentloopError, ErrorCode, Stage, WarningCode
 from agentloop.logs.prefix import split_prefix
@@ -132,9 +133,7 @@ def _cut(file: SourceFile, window: Window) -> SourceFile | None:
     return replace(file, derived=replace(derived, items=tuple(derived.items[places[0] : places[-1] + 1])))
 
 
-def candidates_within(
-    ranking: Ranking, corpus: Corpus, chunks: list[Chunk], window: TimeWindow | None
-) -> Ranking:
+def candidates_within(ranking: Ranking, corpus: Corpus, chunks: Chunks, window: TimeWindow | None) -> Ranking:
     """The ranking without chunks of records and logs whose times all lie outside of the window.
 
     Where the best of several that are alike lies outside, the next of them that doesn't stands for them. A
@@ -178,8 +177,8 @@ def _cut_log(corpus: Corpus, chunk: Chunk, bounds: Window) -> Chunk | None:
     start = chunk.byte_start + sum(map(len, lines[: kept[0]]))
     end = start + sum(map(len, lines[kept[0] : kept[-1] + 1]))
     first = chunk.line_start + kept[0]
-    return replace(
-        chunk, byte_start=start, byte_end=end, line_start=first, line_end=first + kept[-1] - kept[0]
+    return chunk._replace(
+        byte_start=start, byte_end=end, line_start=first, line_end=first + kept[-1] - kept[0]
     )
 
 

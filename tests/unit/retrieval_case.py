@@ -10,6 +10,7 @@ from typing import Any
 from agentloop.api import make_request
 from agentloop.budget import Ledger
 from agentloop.chunking import chunk_corpus
+from agentloop.chunks import Chunks
 from agentloop.clock import SystemClock
 from agentloop.config import Caps, Policy
 from agentloop.index import LexicalIndex
@@ -17,7 +18,7 @@ from agentloop.index.symbols import SymbolParser
 from agentloop.request import TaskType
 from agentloop.retrieval import RetrievalSession
 from agentloop.sources import discover
-from agentloop.types import Chunk, Corpus, Ranking
+from agentloop.types import Corpus, Ranking
 
 
 def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -29,14 +30,14 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
     return root
 
 
-def corpus_of(root: Path) -> tuple[Corpus, list[Chunk]]:
+def corpus_of(root: Path) -> tuple[Corpus, Chunks]:
     """A folder's corpus and chunks."""
     ledger, caps = Ledger(SystemClock()), Caps()
     corpus = discover(make_request("anything", [root]), caps, Policy(), ledger)
     return corpus, chunk_corpus(corpus, ledger, caps)
 
 
-def index_of(root: Path) -> tuple[LexicalIndex, Corpus, list[Chunk]]:
+def index_of(root: Path) -> tuple[LexicalIndex, Corpus, Chunks]:
     """A folder's index, corpus and chunks."""
     corpus, chunks = corpus_of(root)
     return LexicalIndex(corpus, chunks), corpus, chunks

@@ -10,12 +10,13 @@ import pytest
 
 from agentloop.budget import Ledger
 from agentloop.chunking import chunk_corpus
+from agentloop.chunks import Chunks
 from agentloop.clock import SystemClock
 from agentloop.config import Caps, Policy
 from agentloop.request import parse_request
 from agentloop.retrieval.dedup import collapse
 from agentloop.sources import discover
-from agentloop.types import Candidate, Chunk, Corpus
+from agentloop.types import Candidate, Corpus
 
 NOUNS = (
     "amber birch cedar delta ember fjord grove heron inlet jetty knoll lagoon marsh nook otter pier quay reef"
@@ -23,7 +24,7 @@ NOUNS = (
 WORDS = NOUNS.split()
 
 
-def corpus_of(root: Path, files: Mapping[str, str]) -> tuple[Corpus, list[Chunk]]:
+def corpus_of(root: Path, files: Mapping[str, str]) -> tuple[Corpus, Chunks]:
     """Files through discovery and chunking."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +36,7 @@ def corpus_of(root: Path, files: Mapping[str, str]) -> tuple[Corpus, list[Chunk]
 
 
 def candidates(
-    chunks: list[Chunk], corpus: Corpus, order: list[str], terms: tuple[str, ...] = ()
+    chunks: Chunks, corpus: Corpus, order: list[str], terms: tuple[str, ...] = ()
 ) -> list[Candidate]:
     """All chunks as candidates, files in the given order."""
     place = {path: n for n, path in enumerate(order)}
@@ -43,7 +44,7 @@ def candidates(
     return [Candidate(n, 1 - rank / 1000, {"bm25": rank + 1}, terms=terms) for rank, n in enumerate(found)]
 
 
-def paths(kept: list[Candidate], corpus: Corpus, chunks: list[Chunk]) -> list[str]:
+def paths(kept: list[Candidate], corpus: Corpus, chunks: Chunks) -> list[str]:
     """Paths of what stays, best first."""
     return [corpus.files[chunks[c.chunk].file].path for c in kept]
 

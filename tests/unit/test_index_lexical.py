@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentloop.chunks import Chunks
 from agentloop.index import FieldWeights, LexicalIndex, Term
 from tests.unit.retrieval_case import corpus_of, index_of, write
 
@@ -82,7 +83,7 @@ def test_phrases_count_once_with_their_joined_form(tmp_path: Path) -> None:
 
 def test_an_index_of_nothing_finds_nothing(tmp_path: Path) -> None:
     corpus, chunks = corpus_of(write(tmp_path, {"a.md": "word\n"}))
-    index = LexicalIndex(corpus, [])
+    index = LexicalIndex(corpus, Chunks())
     assert len(index) == 0
     assert index.search([Term((("word", 1.0),))], 5) == []
     assert LexicalIndex(corpus, chunks).search([], 5) == []

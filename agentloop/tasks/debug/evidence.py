@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentloop.chunks import Chunks
 from agentloop.compress import EvidenceId
 from agentloop.compress.code import first_sentence, qualified
 from agentloop.compress.region import place_of, span_region
@@ -18,7 +19,7 @@ from agentloop.tasks.debug.failures import Failure, failures
 from agentloop.tasks.debug.suspects import Suspect, suspects
 from agentloop.tasks.logs import LEADING, distinct, log_files
 from agentloop.tasks.model import TaskEvidence
-from agentloop.types import Chunk, Corpus, Draft, Place, Span, Symbol
+from agentloop.types import Corpus, Draft, Place, Span, Symbol
 
 CAUSES = 5
 FIRST_CAUSES = 3  # before the failures themselves
@@ -41,7 +42,7 @@ def debug_evidence(
     found: Sequence[Draft],
     log_drafts: Sequence[Draft],
     corpus: Corpus,
-    chunks: Sequence[Chunk],
+    chunks: Chunks,
     request: CompressRequest,
     parser: SymbolParser,
 ) -> TaskEvidence:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from agentloop.chunks import Chunks
 from agentloop.compress import EvidenceId
 from agentloop.compress.code import qualified
 from agentloop.index.symbols import SymbolParser
@@ -18,7 +19,7 @@ from agentloop.tasks.inspect.entry_points import EntryPoint, entry_points
 from agentloop.tasks.inspect.risks import Risk, risks
 from agentloop.tasks.logs import distinct
 from agentloop.tasks.model import TaskEvidence
-from agentloop.types import Chunk, Corpus, Draft, FileKind, Place, SourceFile, Symbol
+from agentloop.types import Corpus, Draft, FileKind, Place, SourceFile, Symbol
 
 LEADING = 8  # drafts of the question before those of structure
 CERTAIN = 3  # of them, whatever structure says of the same lines
@@ -35,7 +36,7 @@ CONFIDENCE = {"entry_point": 0.6, "risk": 0.4, "doc_mismatch": 0.4}
 def inspect_evidence(
     found: Sequence[Draft],
     corpus: Corpus,
-    chunks: Sequence[Chunk],
+    chunks: Chunks,
     request: CompressRequest,
     parser: SymbolParser,
 ) -> TaskEvidence:
