@@ -75,9 +75,9 @@ def refusal(line: str) -> str:
             types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
             what = (
-                "send one object a line, with jsonrpc 2.0, an id that is a string or a whole number, a method"
+                "one object a line, with jsonrpc 2.0, an id (a string or a whole number), method and params"
             )
-            error = {"code": types.INVALID_REQUEST, "message": f"Invalid request: {what} and object params."}
+            error = {"code": types.INVALID_REQUEST, "message": f"Invalid request: send {what}."}
             given = found.get("id") if isinstance(found, dict) else None
             number = given if isinstance(given, str | int) and not isinstance(given, bool) else None
         else:

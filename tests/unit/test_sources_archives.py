@@ -122,7 +122,8 @@ def test_people_read_the_member_and_the_lines_inside_it(tmp_path: Path, name: st
     assert text_digest(cited).startswith(ref["derived"]["text_hash"])
     place = f"{shown}:{first}-{last}" if first != last else f"{shown}:{first}"
     assert shown_place(ref) == place
-    assert [(c.place, c.status) for c in verify_saved(pack, [str(tmp_path)], Caps())][0] == (place, "ok")
+    checked = verify_saved(pack, [str(tmp_path)], Caps())[0]
+    assert (checked.place, checked.status) == (place, "ok")
     ref["derived"]["line_start"] -= 1
     assert verify_saved(pack, [str(tmp_path)], Caps())[0].status == "invalid"
 
