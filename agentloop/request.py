@@ -9,9 +9,19 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.reasons import OURS, faults, told
 
 
 class TaskType(StrEnum):
@@ -108,6 +118,26 @@ class PatchStyle(StrEnum):
     COMPLETE = "complete"
 
 
+def _number(value: Any) -> Any:
+    """JSON has numbers of its own: neither "5" nor true is one."""
+    if isinstance(value, bool | str):
+        raise ValueError("must be a whole number")
+    return value
+
+
+def _truth(value: Any) -> Any:
+    """Neither 1 nor "yes" is true."""
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _fault(field: str, reason: str) -> PydanticCustomError:
+    return PydanticCustomError(OURS, "{reason}", {"field": field, "reason": reason})
+
+
+Whole = Annotated[int, BeforeValidator(_number)]
+Flag = Annotated[bool, BeforeValidator(_truth)]
 HASH = re.compile(r"sha256:[0-9a-f]{16,64}")
 MAX_QUESTION_CHARS = 100_000
 
@@ -147,36 +177,36 @@ class TaskParams(Strict):
 
     query: Annotated[str, Field(max_length=MAX_QUESTION_CHARS)] | None = None
     mode: Mode = Mode.AGENTIC
-    max_tool_calls: Annotated[int, Field(ge=0, le=64)] = 6
+    max_tool_calls: Annotated[Whole, Field(ge=0, le=64)] = 6
     retrieval_strategies: tuple[Strategy, ...] | None = None
-    include_inline_excerpts: bool = False
+    include_inline_excerpts: Flag = False
     evidence_kinds: tuple[str, ...] = ()
-    answer: bool = False
+    answer: Flag = False
     exclude_evidence: tuple[str, ...] = ()
     stack_trace: str | None = None
     failing_tests: tuple[str, ...] = ()
     changed_since: str | None = None
     suspect_paths: tuple[str, ...] = ()
     time_window: TimeWindow | None = None
-    deduplicate_repeated_lines: bool = True
-    cluster_stack_traces: bool = True
+    deduplicate_repeated_lines: Flag = True
+    cluster_stack_traces: Flag = True
     paths: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    include_dependency_edges: bool = False
+    include_dependency_edges: Flag = False
     patch_style: PatchStyle = PatchStyle.MINIMAL
     allowed_paths: tuple[str, ...] = ()
     validation_commands: tuple[str, ...] = ()
-    continue_in_background: bool = False
+    continue_in_background: Flag = False
 
 
 class Constraints(Strict):
     """The four token budgets, the wall time in seconds, and the confidentiality."""
 
-    retrieved_chunk_budget: Annotated[int, Field(ge=256, le=10_000_000)] = 64_000
-    per_chunk_compression_budget: Annotated[int, Field(ge=16, le=8192)] = 384
-    final_evidence_pack_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 4_000
-    remote_model_context_budget: Annotated[int, Field(ge=1, le=10_000_000)] = 12_000
-    max_runtime_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
+    retrieved_chunk_budget: Annotated[Whole, Field(ge=256, le=10_000_000)] = 64_000
+    per_chunk_compression_budget: Annotated[Whole, Field(ge=16, le=8192)] = 384
+    final_evidence_pack_budget: Annotated[Whole, Field(ge=1, le=1_000_000)] = 4_000
+    remote_model_context_budget: Annotated[Whole, Field(ge=1, le=10_000_000)] = 12_000
+    max_runtime_seconds: Annotated[Whole, Field(ge=1, le=86_400)] = 900
     confidentiality: Confidentiality = Confidentiality.LOCAL_ONLY
 
 
@@ -242,9 +272,9 @@ class CompressRequest(Strict):
         have = {"query": self.query, "problem": self.problem, "task_params.query": self.task_params.query}
         for name, value in have.items():
             if value is not None and name != place:
-                raise ValueError(f"{self.task_type} takes its question in `{place}`, not in `{name}`")
+                raise _fault(name, f"{self.task_type} takes its question in `{place}`, not in `{name}`")
         if not (have[place] or "").strip():
-            raise ValueError(f"{self.task_type} needs a question in `{place}`")
+            raise _fault(place, f"{self.task_type} needs a question in `{place}`")
         return self
 
     @property
@@ -270,45 +300,18 @@ def parse_request(data: Any) -> CompressRequest:
         raise invalid_request(exc) from None
 
 
-_REASONS = {
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "too_short": "must hold at least one item",
-    "missing": "is missing",
-    "extra_forbidden": "is no field of a request",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "bool_type": "must be true or false",
-    "string_type": "must be a string",
-}
-
-
-def _reason(kind: str, place: tuple[int | str, ...], message: str) -> str:
-    """What is off, in words about JSON."""
-    reason = _REASONS.get(kind, message.removeprefix("Value error, "))
-    if place[:1] == ("input_refs",) and len(place) == 2:
-        reason += ' like {"type": "file", "uri": "/absolute/path"}'
-    return reason
-
-
-def invalid_request(exc: ValidationError) -> AgentloopError:
-    """REQUEST_INVALID that names each field; input values are not repeated."""
-    fields = [
-        {"field": ".".join(map(str, e["loc"])) or "request", "reason": _reason(e["type"], e["loc"], e["msg"])}
-        for e in exc.errors()
-    ]
+def invalid_request(exc: ValidationError, model: type[BaseModel] = CompressRequest) -> AgentloopError:
+    """REQUEST_INVALID that names each field of `model`; input values are not repeated."""
+    fields = faults(exc, model, "request")
+    for fault in fields:
+        if re.fullmatch(r"input_refs\.\d+", fault["field"]) and fault["reason"] == "must be an object":
+            fault["reason"] += ' like {"type": "file", "uri": "/absolute/path"}'
     if len(fields) > 1:  # an item that is off is also counted as missing
-        fields = [
-            f for f in fields if not (f["field"] == "input_refs" and f["reason"] == _REASONS["too_short"])
-        ]
-    told = "; ".join(f"{f['field']}: {f['reason']}" for f in fields[:5])
-    more = f" (and {len(fields) - 5} more)" if len(fields) > 5 else ""
+        short = {"field": "input_refs", "reason": "must hold at least 1 item"}
+        fields = [fault for fault in fields if fault != short]
     return AgentloopError(
         ErrorCode.REQUEST_INVALID,
-        f"The request is not valid: {told}{more}.",
+        f"The request is not valid: {told(fields)}",
         Stage.REQUEST,
         {"fields": fields},
     )

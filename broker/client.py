@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, Self
 import aiohttp
 
 from agentloop.request import TaskType
+from broker.errors import not_found
 
 POLL_SECONDS = 30.0  # of one long poll; the broker answers within it
 TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed_out"})
@@ -40,6 +42,17 @@ class Refused(Exception):
     def code(self) -> str:
         """The error's code."""
         return str(self.error.get("code", ""))
+
+
+def _segment(job_id: str) -> str:
+    """An id as a part of an address. One that could be no id would name another address.
+
+    Raises:
+        Refused: as the broker refuses an unknown id.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", job_id):
+        raise Refused(404, not_found().to_json()["error"])
+    return job_id
 
 
 class BrokerClient:
@@ -99,8 +112,10 @@ class BrokerClient:
                         None if retry_after is None else float(retry_after),
                     )
                 return value
-        except aiohttp.ClientConnectionError as exc:
-            raise NoBroker(f"The broker at {self._url} can't be reached ({exc}).") from exc
+        except aiohttp.ClientError as exc:  # also an answer that is no JSON: something else listens there
+            raise NoBroker(
+                f"The broker at {self._url} does not answer; start one with `agentloop serve`."
+            ) from exc
 
     async def submit(self, request: Mapping[str, Any], task_type: TaskType | None = None) -> dict[str, Any]:
         """Submit a request; the job's handle."""
@@ -111,7 +126,7 @@ class BrokerClient:
     async def status(self, job_id: str, *, wait: float = 0.0) -> dict[str, Any]:
         """A job's record, with `wait` as soon as it is in a terminal state."""
         query = {"wait": f"{wait:g}"} if wait else None
-        found: dict[str, Any] = await self.call("GET", f"/v1/jobs/{job_id}", query=query)
+        found: dict[str, Any] = await self.call("GET", f"/v1/jobs/{_segment(job_id)}", query=query)
         return found
 
     async def wait(self, job_id: str, seconds: float) -> dict[str, Any]:
@@ -127,17 +142,19 @@ class BrokerClient:
     async def result(self, job_id: str, *, include_artifacts: bool = False) -> dict[str, Any]:
         """A job's pack; `{"error": …}` of a job that ended without one."""
         query = {"include_artifacts": "true"} if include_artifacts else None
-        found: dict[str, Any] = await self.call("GET", f"/v1/jobs/{job_id}/result", query=query)
+        found: dict[str, Any] = await self.call("GET", f"/v1/jobs/{_segment(job_id)}/result", query=query)
         return found
 
     async def logs(self, job_id: str, after: int = 0) -> dict[str, Any]:
         """A job's structured events."""
-        found: dict[str, Any] = await self.call("GET", f"/v1/jobs/{job_id}/logs", query={"after": str(after)})
+        found: dict[str, Any] = await self.call(
+            "GET", f"/v1/jobs/{_segment(job_id)}/logs", query={"after": str(after)}
+        )
         return found
 
     async def cancel(self, job_id: str) -> dict[str, Any]:
         """Cancel a job; its record."""
-        found: dict[str, Any] = await self.call("POST", f"/v1/jobs/{job_id}:cancel")
+        found: dict[str, Any] = await self.call("POST", f"/v1/jobs/{_segment(job_id)}:cancel")
         return found
 
     async def list(self, **filters: str) -> dict[str, Any]:
@@ -147,7 +164,7 @@ class BrokerClient:
 
     async def root(self, root_id: str) -> dict[str, Any]:
         """The aggregate of a root job."""
-        found: dict[str, Any] = await self.call("GET", f"/v1/roots/{root_id}")
+        found: dict[str, Any] = await self.call("GET", f"/v1/roots/{_segment(root_id)}")
         return found
 
     async def capabilities(self) -> dict[str, Any]:
@@ -164,7 +181,7 @@ class BrokerClient:
         assert self._session is not None, "use `async with`"  # noqa: S101 - a mistake of the caller
         headers = {"Last-Event-ID": str(after)}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=60)
-        url = f"{self._url}/v1/jobs/{job_id}/events"
+        url = f"{self._url}/v1/jobs/{_segment(job_id)}/events"
         async with self._session.get(url, headers=headers, timeout=timeout) as response:
             if response.status != 200:
                 raise Refused(response.status, (await response.json()).get("error", {}))

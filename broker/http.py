@@ -208,12 +208,14 @@ async def cache_lookup(request: web.Request) -> web.StreamResponse:
 
 async def read_evidence(request: web.Request) -> web.StreamResponse:
     """POST /v1/rag/evidence:read."""
+    from pydantic import ValidationError
+
     from agentloop.request import invalid_request
 
     try:
         asked = views.ReadEvidence.model_validate(await read_body(request))
-    except ValueError as exc:
-        raise invalid_request(exc) from None  # type: ignore[arg-type]  # pydantic's ValidationError
+    except ValidationError as exc:
+        raise invalid_request(exc, views.ReadEvidence) from None
     return answer(await _service(request).read_evidence(_caller(request), asked))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from agentloop.reasons import unreadable
 from eval.stats import paired
 
 
@@ -59,7 +60,7 @@ def load_scores(place: Path) -> dict[tuple[str, str], dict[str, dict[str, float]
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
-        raise CompareError(f"{path}: no finished run ({exc}).") from None
+        raise CompareError(f"{path}: no finished run: {unreadable(exc)}.") from None
     return {(s, r): table for s, rungs in stored.items() for r, table in rungs.items()}
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agentloop.reasons import unreadable
 from eval.golden import GoldenError
 
 
@@ -26,7 +27,9 @@ def messages(path: Path) -> tuple[dict[str, str], ...]:
         conversations = json.loads(path.read_text(encoding="utf-8"))
         return tuple(message for conversation in conversations for message in _conversation(conversation))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise GoldenError(f"{path}: no ChatGPT export ({type(exc).__name__}: {exc}).") from None
+        ours = isinstance(exc, (KeyError, TypeError, AttributeError))
+        why = "a conversation has not the form of one" if ours else unreadable(exc)
+        raise GoldenError(f"{path}: no ChatGPT export: {why}.") from None
 
 
 def _conversation(conversation: dict[str, Any]) -> Iterator[dict[str, str]]:

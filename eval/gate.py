@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentloop.reasons import unreadable
+
 
 class GateError(Exception):
     """Files that can't be used; the message names the file and the place."""
@@ -40,10 +42,12 @@ def gate(results_file: Path, thresholds_file: Path) -> list[Verdict]:
         GateError: a file can't be read, or a threshold has no known form.
     """
     try:
+        at = results_file
         results = json.loads(results_file.read_text(encoding="utf-8"))
+        at = thresholds_file
         thresholds = tomllib.loads(thresholds_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
-        raise GateError(f"{results_file} / {thresholds_file}: {exc}.") from None
+        raise GateError(f"{at}: {unreadable(exc)}.") from None
     verdicts = []
     for set_name, rungs in thresholds.items():
         for rung, wanted in _table(rungs, set_name).items():

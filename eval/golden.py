@@ -16,6 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agentloop.reasons import unreadable
+
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)-(?P<last>\d+)", re.DOTALL)
 UNANSWERABLE_KINDS = frozenset({"adversarial", "unanswerable"})
 
@@ -95,18 +97,24 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         GoldenError: the file is missing, or a line is no JSON object.
     """
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                value = json.loads(line)
-                if not isinstance(value, dict):
-                    raise GoldenError(f"{path}:{number}: expected a JSON object.")
-                yield number, value
+                if line.strip():
+                    yield number, _object(line, f"{path}:{number}")
     except OSError as exc:
-        raise GoldenError(f"{path}: {exc.strerror}.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as exc:
-        raise GoldenError(f"{path}: not JSON lines: {exc}.") from None
+        raise GoldenError(f"{path}: {unreadable(exc)}.") from None
+
+
+def _object(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8-sig"))
+    except json.JSONDecodeError as exc:
+        raise GoldenError(f"{where}: not JSON: {exc.msg} at column {exc.colno}.") from None
+    except (UnicodeDecodeError, RecursionError) as exc:
+        raise GoldenError(f"{where}: {unreadable(exc)}.") from None
+    if not isinstance(value, dict):
+        raise GoldenError(f"{where}: expected a JSON object.")
+    return value
 
 
 def load(folder: Path) -> GoldenSet:
@@ -124,9 +132,9 @@ def load(folder: Path) -> GoldenSet:
         _check_corpus(folder / "corpus.jsonl")
     questions = [_question(row, f"{questions_file}:{number}", lane) for number, row in rows]
     seen: set[str] = set()
-    for question in questions:
+    for question, (number, _) in zip(questions, rows, strict=True):
         if question.qid in seen:
-            raise GoldenError(f"{questions_file}: the id {question.qid!r} is used twice.")
+            raise GoldenError(f"{questions_file}:{number}: the id {question.qid!r} is used twice.")
         seen.add(question.qid)
     return GoldenSet(folder.resolve().name, folder, lane, tuple(questions), _digest(folder))
 

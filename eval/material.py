@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agentloop.reasons import unreadable
 from eval.archives import ArchiveError, find_archive, unpack
 from eval.exports import messages
 from eval.golden import GoldenError, GoldenSet, Lane, Question
@@ -199,7 +200,7 @@ def _pass_log(golden: GoldenSet, name: str) -> str:
                 if item["id"] == name:
                     return str(item["text"])
     except OSError as exc:
-        raise GoldenError(f"{packed}: {exc}.") from None
+        raise GoldenError(f"{packed}: {unreadable(exc)}.") from None
     raise GoldenError(f"{packed}: no passing log {name!r}.")
 
 

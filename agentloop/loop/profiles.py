@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.loop.messages import Window
+from agentloop.reasons import faults, told, unreadable
 
 SHIPPED = "profiles_shipped"
 PROMPT_MARGIN = 64  # tokens of a chat template around a prompt
@@ -230,17 +231,14 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise _invalid(path, str(error)) from None
+        raise _invalid(path, f"{unreadable(error)}.") from None
 
 
 def _profile(values: Mapping[str, Any], path: Path) -> Profile:
     try:
         profile = Profile.model_validate(values)
     except ValidationError as error:
-        told = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'profile'}: {e['msg']}" for e in error.errors()[:5]
-        )
-        raise _invalid(path, told) from None
+        raise _invalid(path, told(faults(error, Profile, "the profile"))) from None
     gguf = Path(profile.gguf).expanduser()
     if profile.gguf and not gguf.is_absolute():
         return profile.model_copy(update={"gguf": str((path.parent / gguf).absolute())})

@@ -26,6 +26,7 @@ from agentloop.loop.messages import (
     Usage,
     Window,
 )
+from agentloop.reasons import unreadable
 
 FORMAT = "agentloop-recording-1"
 
@@ -103,12 +104,15 @@ class ReplayModel:
         try:
             lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
         except (OSError, ValueError) as error:
-            raise _unreadable(path, str(error)) from None
+            raise _unreadable(path, unreadable(error)) from None
         if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != FORMAT:
             raise _unreadable(path, f"it does not start with a head of the format {FORMAT}")
-        self._name = str(lines[0]["model"])
-        bounds = lines[0]["window"]
-        self.window = Window(**{**bounds, "prices": tuple(bounds["prices"])})
+        try:
+            self._name = str(lines[0]["model"])
+            bounds = lines[0]["window"]
+            self.window = Window(**{**bounds, "prices": tuple(bounds["prices"])})
+        except (KeyError, TypeError):
+            raise _unreadable(path, "its first line lacks the model or its window; record again") from None
         self._calls = lines[1:]
         self._at = 0
 

@@ -146,6 +146,7 @@ def request_of(args: argparse.Namespace) -> CompressRequest:
 
 def _request_file(args: argparse.Namespace) -> CompressRequest:
     from agentloop.errors import AgentloopError, ErrorCode, Stage
+    from agentloop.reasons import unreadable
     from agentloop.request import parse_request
 
     if args.query is not None or args.paths:
@@ -164,7 +165,7 @@ def _request_file(args: argparse.Namespace) -> CompressRequest:
     except (OSError, ValueError, RecursionError) as exc:
         raise AgentloopError(
             ErrorCode.REQUEST_INVALID,
-            f"The request file {args.request} could not be read as JSON: {exc}.",
+            f"The request file {args.request} can't be used: {unreadable(exc)}.",
             Stage.REQUEST,
         ) from None
     return parse_request(data)

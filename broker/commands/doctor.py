@@ -51,8 +51,11 @@ def checks() -> Iterator[Check]:
     for name, probe, optional, mend in PROBES:
         try:
             found = probe()
-        except (ImportError, OSError, LookupError, RuntimeError) as exc:
-            yield Check(name, False, f"{type(exc).__name__}: {exc}", mend, optional)
+        except ImportError as exc:  # also of a package without metadata
+            missing = f"the package {exc.name} is not installed" if exc.name else str(exc)
+            yield Check(name, False, missing, mend, optional)
+        except (OSError, LookupError, RuntimeError) as exc:
+            yield Check(name, False, str(exc) or type(exc).__name__, mend, optional)
         else:
             yield Check(name, True, found, optional=optional)
 

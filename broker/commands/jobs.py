@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from broker.commands import EXIT_NO_PACK, EXIT_OK, EXIT_USAGE, Subparsers
@@ -80,11 +81,26 @@ def _calling(call: Call) -> Callable[[argparse.Namespace], int]:
             print(f"agentloop: {error}", file=sys.stderr)
             return EXIT_NO_PACK
         except Refused as error:
-            print(json.dumps({"error": error.error}, ensure_ascii=True), file=sys.stderr)
-            return EXIT_USAGE if error.status in (400, 422) else EXIT_NO_PACK
+            return _refused(error.error, error.status)
         except AgentloopError as error:
             return report(error, readable=sys.stderr.isatty())
+        if "error" in answer and "job_id" not in answer:  # the job ended without a pack
+            return _refused(answer["error"], HTTPStatus.OK)
         print(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
         return EXIT_OK
 
     return run
+
+
+def _refused(error: Mapping[str, Any], status: int) -> int:
+    """Print what a broker refused, as `compress` prints its errors; the exit status of its code."""
+    from agentloop.redact import neutralise
+    from broker.commands.errors import STATUS
+
+    code = str(error.get("code", ""))
+    if sys.stderr.isatty():
+        print(f"agentloop: {neutralise(str(error.get('message', '')))} [{code}]", file=sys.stderr)
+    else:
+        print(json.dumps({"error": error}, ensure_ascii=True), file=sys.stderr)
+    known = {str(name): found for name, found in STATUS.items()}
+    return known.get(code, EXIT_USAGE if status == HTTPStatus.BAD_REQUEST else EXIT_NO_PACK)

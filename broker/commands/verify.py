@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
-from broker.commands import EXIT_NO_PACK, EXIT_OK, EXIT_USAGE, Subparsers
+from broker.commands import EXIT_NO_PACK, EXIT_OK, Subparsers
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -23,6 +25,34 @@ def add_parser(commands: Subparsers) -> None:
     parser.set_defaults(run=run)
 
 
+def _pack(name: str) -> Any:
+    """The decoded JSON of the pack file, or of standard input.
+
+    Raises:
+        AgentloopError: INPUT_DISCOVERY_FAILED, it can't be read; RAG_SCHEMA_INVALID, it is no JSON.
+    """
+    from agentloop.errors import AgentloopError, ErrorCode, Stage
+    from agentloop.reasons import unreadable
+
+    shown = "standard input" if name == "-" else name
+    tail = "give the pack as `agentloop compress --output FILE` writes it."
+    try:
+        return json.loads(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
+    except OSError as exc:
+        raise AgentloopError(
+            ErrorCode.INPUT_DISCOVERY_FAILED,
+            f"The pack {shown} can't be read: {unreadable(exc)}; {tail}",
+            Stage.DISCOVERY,
+            {"path": name, "reason": "not_found" if isinstance(exc, FileNotFoundError) else "unreadable"},
+        ) from None
+    except (ValueError, RecursionError) as exc:
+        raise AgentloopError(
+            ErrorCode.RAG_SCHEMA_INVALID,
+            f"{shown} is no evidence pack: {unreadable(exc)}; {tail}",
+            Stage.VALIDATION,
+        ) from None
+
+
 def run(args: argparse.Namespace) -> int:
     """Print a line for each ref."""
     from agentloop.config import Caps
@@ -32,13 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from broker.commands.errors import report
 
     try:
-        raw = sys.stdin.buffer.read() if args.pack == "-" else open(args.pack, "rb").read()  # noqa: SIM115
-        pack = json.loads(raw)
-    except (OSError, ValueError, RecursionError) as exc:
-        print(f"agentloop: {args.pack} could not be read as a JSON pack: {exc}", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        results = verify_saved(pack, args.paths or ["."], Caps())
+        results = verify_saved(_pack(args.pack), args.paths or ["."], Caps())
     except AgentloopError as error:
         return report(error, readable=sys.stderr.isatty())
     if args.format == "json" or (args.format is None and not sys.stdout.isatty()):

@@ -142,7 +142,7 @@ class ServicePort:
             try:
                 whole = ReadEvidence.model_validate(dict(asked))
             except ValidationError as exc:
-                raise invalid_request(exc) from None
+                raise invalid_request(exc, ReadEvidence) from None
             return (await self._service.read_evidence(self._caller, whole)).model_dump(mode="json")
 
     async def capabilities(self) -> Json:

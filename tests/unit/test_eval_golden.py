@@ -64,7 +64,7 @@ def test_broken_json_names_the_file(tmp_path):
     (folder / "questions.jsonl").write_text('{"id": ')
     with pytest.raises(GoldenError, match=r"questions\.jsonl"):
         load(folder)
-    with pytest.raises(GoldenError, match="No such file"):
+    with pytest.raises(GoldenError, match="there is no such file"):
         load(tmp_path / "nowhere")
 
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import json
+import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentloop import AgentloopError, compress_sync, make_request
+from agentloop.loop.profiles import read as read_profile
+from agentloop.loop.replay import FORMAT, ReplayModel
 from agentloop.request import parse_request
 from broker.cli import main
+from broker.commands import doctor
 from broker.mcp.failure import next_step
 from eval.cli import run as run_eval
+from eval.golden import GoldenError, load
 
 
 def test_an_unknown_task_names_the_field() -> None:
@@ -27,7 +34,7 @@ def test_an_unknown_task_names_the_field() -> None:
     [
         (["/path"], 'input_refs.0: must be an object like {"type": "file", "uri": "/absolute/path"}'),
         ("/path", "input_refs: must be a list"),
-        ([], "input_refs: must hold at least one item"),
+        ([], "input_refs: must hold at least 1 item"),
     ],
 )
 def test_input_refs_of_the_wrong_shape(refs: Any, told: str) -> None:
@@ -35,6 +42,148 @@ def test_input_refs_of_the_wrong_shape(refs: Any, told: str) -> None:
         parse_request({"task_type": "rag_compress", "query": "q", "input_refs": refs})
     assert told in caught.value.message
     assert len(caught.value.details["fields"]) == 1
+
+
+def request(**fields: Any) -> dict[str, Any]:
+    return {"query": "q", "input_refs": [{"type": "file", "uri": "/x"}], **fields}
+
+
+@pytest.mark.req("N10")
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (
+            {"constraints": {"final_evidence_pack_budget": 0}},
+            "final_evidence_pack_budget: must be at least 1.",
+        ),
+        ({"constraints": {"final_evidence_pack_budget": 1.5}}, "must be a whole number."),
+        ({"constraints": {"final_evidence_pack_budget": True}}, "must be a whole number."),
+        ({"constraints": {"final_evidence_pack_budget": "4000"}}, "must be a whole number."),
+        ({"constraints": {"max_runtime_seconds": 10**9}}, "max_runtime_seconds: must be at most 86,400."),
+        (
+            {"constraints": {"confidentiality": "z"}},
+            "confidentiality: must be one of local_only, evidence_only.",
+        ),
+        ({"task_params": {"mode": "z"}}, "mode: must be one of agentic, single_shot, completion."),
+        ({"task_params": {"answer": "yes"}}, "task_params.answer: must be true or false."),
+        ({"task_params": {"paths": [1]}}, "task_params.paths.0: must be a string."),
+        (
+            {"task_params": {"tme_window": {}}},
+            "task_params.tme_window: is no field of task_params; did you mean",
+        ),
+        (
+            {"task_params": {"time_window": {"x": 1}}},
+            "is no field of task_params.time_window; there are end, start.",
+        ),
+        ({"task_params": []}, "task_params: must be an object."),
+        ({"input_refs": [{"type": "file", "uri": ""}]}, "input_refs.0.uri: must not be empty."),
+        ({"input_refs": [{"type": "file", "uri": "x" * 5000}]}, "must be at most 4,096 characters long."),
+        ({"input_refs": [{"type": "file", "uri": "/x"}] * 300}, "input_refs: must hold at most 256 items."),
+        ({"idempotency_key": 5}, "idempotency_key: must be a string."),
+        ({"query": ""}, "query: rag_compress needs a question in `query`."),
+        ({"problem": "p"}, "problem: rag_compress takes its question in `query`, not in `problem`."),
+        ({"querry": "p"}, "querry: is no field here; did you mean `query`?"),
+    ],
+)
+def test_every_reason_is_in_our_words(fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(AgentloopError) as caught:
+        parse_request(request(**fields))
+    assert told in caught.value.message
+    assert "Input should" not in caught.value.message
+    assert caught.value.details["fields"][0]["field"] in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x =", "it is not TOML"),
+        ("\udcff", "it is not UTF-8 (byte 0)"),
+        ('model = "x"', "give either `endpoint`, or `gguf` or `weights`."),
+        ('endpoint = "http://x"\nmodle = "x"', "modle: is no field here; did you mean `model`?"),
+        ('endpoint = "http://x"\ntemperature = 9', "temperature: must be at most 2.0."),
+        ('endpoint = "http://x"\nserve = 5', "serve: must be one of llama-server, xllamacpp"),
+        (
+            'endpoint = "http://x"\n[prices]\ncurrency = "euro"',
+            "prices.currency: has not the form ^[A-Z]{3}$.",
+        ),
+        (None, "there is no such file."),
+    ],
+)
+def test_a_wrong_profile_is_told_in_our_words(tmp_path: Path, text: str | None, told: str) -> None:
+    file = tmp_path / "mine.toml"
+    if text is not None:
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(AgentloopError) as caught:
+        read_profile(file)
+    assert told in caught.value.message
+    assert caught.value.message.startswith("The model profile mine.toml can't be used: ")
+    assert "Errno" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}\n", "head of the format"),
+        ('{"format": "F"}\n', "lacks the model"),
+        ("[1", "it is not JSON (line 1"),
+    ],
+)
+def test_a_wrong_recording_is_told(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "run.jsonl"
+    file.write_text(text.replace("F", FORMAT))
+    with pytest.raises(AgentloopError, match=re.escape(told)):
+        ReplayModel(file)
+
+
+@pytest.mark.parametrize(
+    ("make", "status", "told"),
+    [
+        (None, 3, "there is no such file"),
+        ("folder", 3, "it is a folder"),
+        ("{bad", 4, "it is not JSON (line 1, column 2"),
+        ("{}", 4, "no payload.evidence"),
+        ("\udcff", 4, "it is not UTF-8"),
+        ("[" * 100_000, 4, "it nests too deeply"),
+    ],
+)
+def test_verify_says_why_a_pack_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: str | None, status: int, told: str
+) -> None:
+    file = tmp_path / "pack.json"
+    if make == "folder":
+        file.mkdir()
+    elif make is not None:
+        file.write_bytes(make.encode("utf-8", "surrogateescape"))
+    assert main(["verify", str(file)]) == status
+    said = json.loads(capsys.readouterr().err)["error"]["message"]
+    assert told in said
+    assert "Errno" not in said
+
+
+def test_doctor_names_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> str:
+        return version("no-such-package-anywhere")
+
+    monkeypatch.setattr(doctor, "PROBES", (("local", absent, True, "pip install '.[local]'"),))
+    check = list(doctor.checks())[-1]
+    assert (check.found, check.ok) == ("the package no-such-package-anywhere is not installed", False)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'{"id": "q2", "question": ', "questions.jsonl:3: not JSON"),
+        (b"[1]", "questions.jsonl:3: expected a JSON object"),
+        (b'{"id": "\xff"}', "questions.jsonl:3: it is not UTF-8"),
+        (b'{"id": "q1", "question": "b?", "gold": []}', "questions.jsonl:3: the id 'q1' is used twice"),
+        (b'{"id": "q2", "gold": []}', "questions.jsonl:3: a question needs"),
+    ],
+)
+def test_a_bad_line_of_a_golden_set_is_named(tmp_path: Path, line: bytes, told: str) -> None:
+    first = b'{"id": "q1", "question": "a?", "gold": []}\n\n'
+    (tmp_path / "questions.jsonl").write_bytes(first + line + b"\n")
+    with pytest.raises(GoldenError, match=re.escape(told)):
+        load(tmp_path)
 
 
 def test_the_sync_front_says_what_to_do_inside_an_event_loop(tmp_path: Path) -> None:
