@@ -136,7 +136,7 @@ def _fault(field: str, reason: str) -> PydanticCustomError:
     return PydanticCustomError(OURS, "{reason}", {"field": field, "reason": reason})
 
 
-Whole = Annotated[int, BeforeValidator(_number)]
+WHOLE = BeforeValidator(_number)
 Flag = Annotated[bool, BeforeValidator(_truth)]
 HASH = re.compile(r"sha256:[0-9a-f]{16,64}")
 MAX_QUESTION_CHARS = 100_000
@@ -177,7 +177,7 @@ class TaskParams(Strict):
 
     query: Annotated[str, Field(max_length=MAX_QUESTION_CHARS)] | None = None
     mode: Mode = Mode.AGENTIC
-    max_tool_calls: Annotated[Whole, Field(ge=0, le=64)] = 6
+    max_tool_calls: Annotated[int, Field(ge=0, le=64), WHOLE] = 6
     retrieval_strategies: tuple[Strategy, ...] | None = None
     include_inline_excerpts: Flag = False
     evidence_kinds: tuple[str, ...] = ()
@@ -202,11 +202,11 @@ class TaskParams(Strict):
 class Constraints(Strict):
     """The four token budgets, the wall time in seconds, and the confidentiality."""
 
-    retrieved_chunk_budget: Annotated[Whole, Field(ge=256, le=10_000_000)] = 64_000
-    per_chunk_compression_budget: Annotated[Whole, Field(ge=16, le=8192)] = 384
-    final_evidence_pack_budget: Annotated[Whole, Field(ge=1, le=1_000_000)] = 4_000
-    remote_model_context_budget: Annotated[Whole, Field(ge=1, le=10_000_000)] = 12_000
-    max_runtime_seconds: Annotated[Whole, Field(ge=1, le=86_400)] = 900
+    retrieved_chunk_budget: Annotated[int, Field(ge=256, le=10_000_000), WHOLE] = 64_000
+    per_chunk_compression_budget: Annotated[int, Field(ge=16, le=8192), WHOLE] = 384
+    final_evidence_pack_budget: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = 4_000
+    remote_model_context_budget: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] = 12_000
+    max_runtime_seconds: Annotated[int, Field(ge=1, le=86_400), WHOLE] = 900
     confidentiality: Confidentiality = Confidentiality.LOCAL_ONLY
 
 
