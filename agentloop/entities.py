@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from agentloop.pipeline import Outcome
 
 
+BYTES_PER_TOKEN = 4  # of code and English prose; an estimate, as the field's name says
+
+
 def entities(outcome: Outcome, manifest_id: str) -> dict[str, bytes]:
     """`chunks.json` (the retrieved ones), `indexes.json` and `retrieval.json` of a run."""
     digest = manifest_id.rpartition("_")[2]
@@ -61,6 +64,7 @@ def _chunk(outcome: Outcome, number: int, manifest_id: str) -> dict[str, Any]:
             **({"commit": file.commit} if file.commit else {}),
         },
         "chunk_type": str(chunk.type),
+        "token_estimate": -(-len(data) // BYTES_PER_TOKEN),
         "classification": str(file.classification),
     }
 

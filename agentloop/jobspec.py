@@ -60,6 +60,7 @@ class Kept:
     layers: tuple[str, ...] = ()
     manifest: Manifest | None = None  # of the kept corpus, made once
     remembered: bool = False  # the cache knows these inputs as they are
+    told: tuple[str, float] | None = None  # the stage, and how far, that the host has told of this attempt
 
 
 NOTHING = Kept()

@@ -46,11 +46,22 @@ class Pulse:
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def start(self, *, announce: bool = True) -> None:
-        """Open the event log, beat once, and go on beating in a thread."""
+    @property
+    def told(self) -> tuple[str, float] | None:
+        """The stage and how far it is, None before `start`."""
+        return None if self._events is None else (self.stage, self.done)
+
+    def start(self, told: tuple[str, float] | None = None) -> None:
+        """Open the event log, beat once, and go on beating in a thread.
+
+        Args:
+            told: what another process has told of this attempt, from where this one goes on.
+        """
         self._events = (self.attempt.path / "events.jsonl").open("ab", buffering=0)
-        if announce:
+        if told is None:
             self.event("started")
+        else:
+            self.stage, self.done = told
         self.beat()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
@@ -146,7 +157,7 @@ def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None, kept: K
     except RunDirError:
         return EXIT_FENCED
     pulse = Pulse(attempt, clock)
-    pulse.start()
+    pulse.start(kept.told)
     began = clock.monotonic()
     try:
         with egress.guarded():

@@ -22,7 +22,7 @@ from agentloop.errors import Stage, WarningCode
 from agentloop.pack import AnswerSentence, Pack, canonical, to_json, with_short_hashes
 from agentloop.redact import Redactor
 from agentloop.request import Classification, CompressRequest
-from agentloop.types import Corpus, Draft, Ranking
+from agentloop.types import Corpus, Draft, FileKind, Ranking
 
 if TYPE_CHECKING:
     from agentloop.loop import LoopResult
@@ -77,7 +77,7 @@ def build_pack(
     redactor = Redactor(phi=classification is Classification.PHI)
     if looped is not None and any(draft.by_model for draft in drafts):
         _learn(redactor, looped.trace)  # a model may copy a secret of a passage that it does not cite
-    kept = _wanted(_unseen(drafts, corpus, request, ledger), request, ledger)
+    kept = _wanted(_unseen(drafts, corpus, request, ledger), corpus, request, ledger)
     prepared = [prepare(draft, corpus, request, policy, redactor) for draft in kept]
     if accounts.low_coverage(ranking, len(kept)):
         message = accounts.low_coverage_message(ranking, len(kept))
@@ -186,12 +186,26 @@ def _chunk_hash(draft: Draft, corpus: Corpus) -> str:
     return digest(corpus.files[place.file].content.read(place.byte_start, place.byte_end))
 
 
-def _wanted(drafts: Sequence[Draft], request: CompressRequest, ledger: Ledger) -> list[Draft]:
+_BUILD_ERROR = frozenset(
+    {"root_failure", "compile_error", "failed_test", "failure_summary", "error", "log_error", "stack_trace"}
+)
+
+
+def _is(draft: Draft, kind: str, corpus: Corpus) -> bool:
+    """Whether a draft is of a kind, or of one of the specification's two names for several kinds."""
+    if kind == "build_error":
+        return draft.kind in _BUILD_ERROR
+    if kind == "related_code":
+        return corpus.files[draft.places[0].file].kind is FileKind.CODE and draft.kind != "recent_change"
+    return draft.kind == kind
+
+
+def _wanted(drafts: Sequence[Draft], corpus: Corpus, request: CompressRequest, ledger: Ledger) -> list[Draft]:
     """Drafts of the kinds that were asked for; all of them, with a warning, where none is of these kinds."""
     kinds = request.task_params.evidence_kinds
     if not kinds or not drafts:
         return list(drafts)
-    kept = [draft for draft in drafts if draft.kind in kinds]
+    kept = [draft for draft in drafts if any(_is(draft, kind, corpus) for kind in kinds)]
     if kept:
         return kept
     found = ", ".join(sorted({draft.kind for draft in drafts}))

@@ -87,7 +87,7 @@ class Host:
                 self._kept = same
                 known = self._remembered == self._state
                 return Kept(same, ("file_hash", "manifest", "chunks", "index"), self._manifest, known)
-            pulse.start(announce=False)
+            pulse.start()
             warm = build(
                 spec.request,
                 spec.caps,
@@ -99,7 +99,7 @@ class Host:
             )
         except Exception:  # noqa: BLE001 - whatever it is, the worker meets it again and reports it
             self._kept = None
-            return Kept()
+            return Kept(told=pulse.told)
         finally:
             pulse.stop()  # its thread is joined: a fork sees this thread only
         self._kept = warm if warm.keepable(spec.policy) else None
@@ -107,7 +107,7 @@ class Host:
         self._state += 1
         gc.collect()
         gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them
-        return Kept(warm, warm.layers, self._manifest)
+        return Kept(warm, warm.layers, self._manifest, told=pulse.told)
 
 
 def serve(descriptor: int, memory: int) -> int:

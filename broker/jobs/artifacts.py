@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ RESULT = "result"
 EVIDENCE_PACK = "evidence_pack"
 LOCAL_INDEX = "local_index"
 INPUT_MANIFEST = "input_manifest"
+CHUNKS = "chunks"
+RETRIEVAL_RUN = "retrieval_run"
 KINDS = {
     "evidence_pack.json": EVIDENCE_PACK,
     "manifest.json": INPUT_MANIFEST,
-    "chunks.json": "chunks",
+    "chunks.json": CHUNKS,
     "indexes.json": LOCAL_INDEX,
-    "retrieval.json": "retrieval_run",
+    "retrieval.json": RETRIEVAL_RUN,
 }
 _PREFIX = {EVIDENCE_PACK: "evpack", LOCAL_INDEX: "index", INPUT_MANIFEST: "manifest"}
 _METADATA_BYTES = 1 << 20
@@ -64,7 +66,7 @@ def collect(attempt: Attempt, owner: Owner) -> Published | None:
                 return None
             return Published(None, (), metadata, _checked_error(failure["error"]))
         pack = json.loads(raw)
-        return Published(pack, _artifacts(attempt, owner, raw, pack), metadata, None)
+        return Published(pack, _artifacts(attempt, owner, raw, pack, metadata), metadata, None)
     except (RunDirError, OSError, ValueError, KeyError, TypeError) as exc:
         problem = AgentloopError(
             ErrorCode.RAG_SCHEMA_INVALID,
@@ -94,11 +96,13 @@ def _checked_error(error: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _artifacts(attempt: Attempt, owner: Owner, raw: bytes, pack: Mapping[str, Any]) -> tuple[Artifact, ...]:
+def _artifacts(
+    attempt: Attempt, owner: Owner, raw: bytes, pack: Mapping[str, Any], run: Mapping[str, Any]
+) -> tuple[Artifact, ...]:
     """The result and every listed file, each re-hashed."""
     level = str(pack["payload"]["input_scope"]["classification"])
     result = _artifact(attempt, owner, "result.json", hashlib.sha256(raw).hexdigest(), len(raw))
-    found = [replace(result, kind=RESULT)]
+    found = [replace(result, kind=RESULT, classification=level)]
     for entry in attempt.read_json("artifacts.json"):
         name = str(entry["name"])
         if not ARTIFACT_NAME.fullmatch(name):
@@ -107,8 +111,19 @@ def _artifacts(attempt: Attempt, owner: Owner, raw: bytes, pack: Mapping[str, An
         if hashlib.sha256(data).hexdigest() != entry["sha256"] or len(data) != entry["size"]:
             raise RunDirError(f"{name} doesn't match its hash")
         artifact = _artifact(attempt, owner, f"artifacts/{name}", str(entry["sha256"]), len(data))
-        found.append(_described(artifact, data, pack))
-    return tuple(replace(artifact, classification=level) for artifact in found)
+        found.append(_described(replace(artifact, classification=level), data, pack))
+    return tuple(_entity(artifact, found, run) for artifact in found)
+
+
+def _entity(artifact: Artifact, beside: Sequence[Artifact], run: Mapping[str, Any]) -> Artifact:
+    """An evidence pack with what other artifacts of its job say of it: the question, the manifests."""
+    if artifact.kind != EVIDENCE_PACK:
+        return artifact
+    by_kind = {found.kind: found.metadata for found in beside}
+    manifest = by_kind.get(INPUT_MANIFEST, {}).get("manifest_id")
+    manifests = [manifest] if manifest else list(run.get("manifest_ids", ()))
+    found = {**artifact.metadata, "source_manifest_ids": manifests}
+    return replace(artifact, metadata=found)
 
 
 def _artifact(attempt: Attempt, owner: Owner, place: str, sha256: str, size: int) -> Artifact:
@@ -131,15 +146,27 @@ def _artifact(attempt: Attempt, owner: Owner, place: str, sha256: str, size: int
 def _described(artifact: Artifact, data: bytes, pack: Mapping[str, Any]) -> Artifact:
     """An artifact with the metadata that may be queried: the specification's entities, no content."""
     if artifact.kind == EVIDENCE_PACK:
+        query = str(pack["payload"]["query"]).encode("utf-8", "surrogateescape")
         metadata = {
+            "evidence_pack_id": str(pack["provenance"]["pack_id"]),
+            "job_id": artifact.job_id,
             "schema_name": pack["schema_name"],
+            "artifact_id": artifact.artifact_id,
+            "query_hash": "sha256:" + hashlib.sha256(query).hexdigest(),
             "evidence_count": len(pack["payload"]["evidence"]),
             "final_pack_tokens": pack["payload"]["budget"]["final_pack_tokens"],
             "policy_mode": pack["payload"].get("policy_mode", ""),
+            "classification": artifact.classification,
         }
         return replace(artifact, metadata=metadata, public_id=str(pack["provenance"]["pack_id"]))
-    if artifact.kind in {LOCAL_INDEX, "retrieval_run"} and len(data) <= _METADATA_BYTES:
+    if artifact.kind == LOCAL_INDEX and len(data) <= _METADATA_BYTES:
+        return replace(artifact, metadata={**json.loads(data), "artifact_id": artifact.artifact_id})
+    if artifact.kind == RETRIEVAL_RUN and len(data) <= _METADATA_BYTES:
         return replace(artifact, metadata=json.loads(data))
+    if artifact.kind == CHUNKS:
+        chunks = json.loads(data)
+        metadata = {"chunks": len(chunks), "manifest_id": chunks[0]["manifest_id"] if chunks else ""}
+        return replace(artifact, metadata=metadata)
     if artifact.kind == INPUT_MANIFEST:
         manifest = json.loads(data)
         metadata = {

@@ -17,7 +17,7 @@ from agentloop.sources.manifest import entries_hash
 from agentloop.sources.report import check_declared
 from broker.config import Settings
 from broker.jobs.artifacts import EVIDENCE_PACK, INPUT_MANIFEST, read_artifact
-from broker.jobs.model import Job, State, new_id
+from broker.jobs.model import Artifact, Job, State, new_id
 from broker.jobs.store import Limits, Store
 from broker.shards import (
     Shard,
@@ -143,12 +143,15 @@ class Reducer:
         request = CompressRequest.model_validate(dict(root.request))
         plan = from_json(root.plan["shards"])
         parts: list[Part] = []
+        manifests: list[str] = []
         empty: list[Empty] = []
         failed: list[str] = []
         for shard in shards:
             pieces = plan[shard.shard or 0]
-            pack = await self._pack(shard)
+            beside = await self._store.artifacts(shard.job_id)
+            pack = await self._pack(shard, beside)
             if pack is not None:
+                manifests += [a.public_id for a in beside if a.kind == INPUT_MANIFEST]
                 parts.append(Part(f"shard {shard.shard}", pack, tuple(piece.input for piece in pieces)))
             elif child_parts(pieces) and _held_nothing(shard):
                 empty.append(Empty(dict((shard.error or {})["details"].get("skipped", {}))))
@@ -165,7 +168,7 @@ class Reducer:
         except AgentloopError as exc:
             found: dict[str, Any] = exc.to_json()["error"]
             return found
-        await asyncio.to_thread(publish_merged, run_dir, str(root.attempt), merged)
+        await asyncio.to_thread(publish_merged, run_dir, str(root.attempt), merged, manifests)
         return None
 
     async def _folder_hashes(
@@ -181,7 +184,8 @@ class Reducer:
         for shard in shards:
             pieces = plan[shard.shard or 0]
             cut = {part.input: pieces[part.input].input for part in child_parts(pieces)}
-            manifest = await self._read(shard, INPUT_MANIFEST) if cut else None
+            beside = await self._store.artifacts(shard.job_id) if cut else ()
+            manifest = await self._read(beside, INPUT_MANIFEST)
             if manifest is None and not _held_nothing(shard):
                 unknown.update(cut.values())
             for entry in manifest["files"] if manifest is not None else ():
@@ -194,15 +198,15 @@ class Reducer:
             check_declared(request.input_refs[number], f"in{number + 1}", found[number])
         return found
 
-    async def _pack(self, shard: Job) -> Pack | None:
+    async def _pack(self, shard: Job, beside: Sequence[Artifact]) -> Pack | None:
         if shard.state is not State.SUCCEEDED:
             return None
-        found = await self._read(shard, EVIDENCE_PACK)
+        found = await self._read(beside, EVIDENCE_PACK)
         return None if found is None else Pack.model_validate(found)
 
-    async def _read(self, shard: Job, kind: str) -> Any:
-        """A JSON artifact of a shard, None where it has none."""
-        for artifact in await self._store.artifacts(shard.job_id):
+    async def _read(self, beside: Sequence[Artifact], kind: str) -> Any:
+        """A JSON artifact of a shard among its artifacts, None where it has none."""
+        for artifact in beside:
             if artifact.kind == kind:
                 data = await asyncio.to_thread(read_artifact, artifact, self._settings.home_path)
                 return await asyncio.to_thread(json.loads, data)
@@ -216,14 +220,14 @@ def _held_nothing(shard: Job) -> bool:
     return error.get("code") == ErrorCode.INPUT_DISCOVERY_FAILED and reason == "nothing_to_index"
 
 
-def publish_merged(run_dir: RunDir, label: str, merged: Merged) -> None:
-    """Publish a merged pack as a worker publishes its own.
+def publish_merged(run_dir: RunDir, label: str, merged: Merged, manifests: Sequence[str]) -> None:
+    """Publish a merged pack as a worker publishes its own; `manifests` are the ids of its shards'.
 
     Raises:
         OSError: see `rundir.publish`.
     """
     run_dir.create({})
     attempt = run_dir.start_attempt(label)
-    attempt.publish_json("run-metadata.json", {"cache": {}})
+    attempt.publish_json("run-metadata.json", {"cache": {}, "manifest_ids": list(manifests)})
     attempt.write_artifacts(merged.artifacts)
     attempt.publish_json("result.json", merged.released)

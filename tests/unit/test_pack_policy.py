@@ -163,6 +163,16 @@ def test_evidence_kinds_choose_items(tmp_path: Path) -> None:
     assert "PARAM_IGNORED" in {w["code"] for w in none["payload"]["warnings"]}
 
 
+@pytest.mark.parametrize(("kind", "ending"), [("build_error", ".log"), ("related_code", ".py")])
+def test_the_specifications_names_for_kinds_stand_for_several(tmp_path: Path, kind: str, ending: str) -> None:
+    params = {"evidence_kinds": [kind, "recent_change"]}
+    pack = PackCase(tmp_path, SOURCE, QUESTION, task_params=params).pack()
+    evidence = pack["payload"]["evidence"]
+    assert evidence
+    assert all(i["source_refs"][0]["path"].endswith(ending) for i in evidence)
+    assert "PARAM_IGNORED" not in {w["code"] for w in pack["payload"]["warnings"]}
+
+
 def test_evidence_of_an_earlier_pack_is_left_out(tmp_path: Path) -> None:
     first = PackCase(tmp_path, SOURCE, QUESTION).pack()["payload"]["evidence"]
     seen = [item["source_refs"][0]["chunk_hash"] for item in first[:2]]

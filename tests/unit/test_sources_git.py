@@ -140,6 +140,7 @@ def test_since_a_date_an_age_or_a_commit(repo: Path) -> None:
         git(repo, "rev-parse", "--short", "HEAD~3"),
     ):
         assert by_us(repo, since=name) == by_git(repo, f"{name}..HEAD")
+    assert by_us(repo, since="HEAD~500") == by_git(repo, "HEAD")  # there are fewer: all of them came since
 
 
 @pytest.mark.req("C3")

@@ -80,7 +80,8 @@ def read_history(
     if not head:
         return History("", (), note="HEAD names no commit")
     after = since_time(since, now) if since else None
-    stop = _ancestors(store, resolve_commit(store, since), limits) if since and after is None else set()
+    oid = resolve_commit(store, since) if since and after is None else ""
+    stop = _ancestors(store, oid, limits) if oid else set()
     return _walk(store, head, after, stop, [os.fsencode(path.strip("/")) for path in paths], limits)
 
 

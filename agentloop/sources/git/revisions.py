@@ -47,6 +47,8 @@ def since_time(value: str, now: datetime) -> int | None:
 def resolve_commit(store: GitStore, value: str) -> str:
     """The id of the commit that a branch, tag, id, or `NAME~n` stands for.
 
+    Empty where `~n` goes back past the first commit: then all of the history came since.
+
     Raises:
         AgentloopError: REQUEST_INVALID; the name is unknown or has a form that git might take for an option.
     """
@@ -63,7 +65,10 @@ def resolve_commit(store: GitStore, value: str) -> str:
     try:
         oid = store.commit(oid).oid
         for _ in range(_count(walk)):
-            oid = store.commit(oid).parents[0]
+            parents = store.commit(oid).parents
+            if not parents and oid not in store.shallow:
+                return ""
+            oid = parents[0]
     except (KeyError, IndexError):
         raise _refuse(
             value, "the repository doesn't hold that commit (a shallow or partial clone?)"
