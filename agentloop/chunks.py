@@ -16,7 +16,9 @@ from agentloop.types import Chunk, ChunkType
 
 _TYPES = tuple(ChunkType)
 _CODES = {kind: code for code, kind in enumerate(_TYPES)}
-_LINES, _BYTES, _ITEMS = "I", "Q", "i"
+_FILE, _NAME = 0, 5  # places of columns
+Dump = tuple[int, list[bytes], list[str]]
+"""Chunks for another process: how many, their columns, their names."""
 
 
 class Chunks(Sequence[Chunk]):
@@ -52,6 +54,11 @@ class Chunks(Sequence[Chunk]):
     def line_starts(self) -> array[int]:
         """The first line of each chunk."""
         return self._columns[3]
+
+    @property
+    def line_ends(self) -> array[int]:
+        """The last line of each chunk."""
+        return self._columns[4]
 
     def name(self, index: int) -> str:
         """The name of a chunk."""
@@ -99,13 +106,29 @@ class Chunks(Sequence[Chunk]):
         """Add a run of chunks of another sequence, as chunks of `file`."""
         names = map(self._number, map(other._names.__getitem__, other._columns[5][rows.start : rows.stop]))
         for place, (mine, more) in enumerate(zip(self._columns, other._columns, strict=True)):
-            if place == 0:
+            if place == _FILE:
                 mine.extend(repeat(file, len(rows)))
-            elif place == 5:
+            elif place == _NAME:
                 mine.extend(names)
             else:
                 mine.extend(more[rows.start : rows.stop])
         self._type.extend(other._type[rows.start : rows.stop])
+
+    def dumped(self) -> Dump:
+        """Everything in bytes and strings, for another process on this machine."""
+        return len(self), [column.tobytes() for column in (*self._columns, self._type)], self._names
+
+    def add_dumped(self, dump: Dump, file: int) -> None:
+        """Add what another sequence `dumped`, as chunks of `file`."""
+        count, columns, names = dump
+        numbers = [self._number(name) for name in names]
+        for place, (mine, data) in enumerate(zip((*self._columns, self._type), columns, strict=True)):
+            if place == _FILE:
+                mine.extend(repeat(file, count))
+            elif place == _NAME:
+                mine.extend(numbers[name] for name in array("I", data))
+            else:
+                mine.frombytes(data)
 
     def copy(self) -> Chunks:
         """The same chunks in a sequence of its own."""

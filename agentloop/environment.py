@@ -17,6 +17,7 @@ from agentloop.request import CompressRequest
 from agentloop.types import Corpus, Ranking
 
 if TYPE_CHECKING:
+    from agentloop.ahead import Ahead
     from agentloop.cache.warm import Warm
     from agentloop.loop import ChatModel, LoopResult
     from agentloop.pack import Pack
@@ -41,6 +42,7 @@ class Environment:
     progress: Progress = no_progress
     stdin: BinaryIO | None = None
     job_id: str | None = None
+    ahead: Ahead | None = None  # a process that chunks files while others are read
     warm: Warm | None = None  # discovery, chunks and index of these inputs, made earlier
     embedder: Embedder | None = None  # None: the strategy `embeddings` is not available
     reranker: TextReranker | None = None  # None: the rules alone rank

@@ -8,7 +8,7 @@ from importlib import import_module
 from agentloop.budget import Ledger
 from agentloop.cache.warm import baselines, primary
 from agentloop.chunking import chunk_corpus
-from agentloop.chunks import Chunks
+from agentloop.chunks import Chunks, Dump
 from agentloop.environment import Environment, Outcome, Run, no_progress
 from agentloop.errors import Stage
 from agentloop.index.build import IndexBuild, build_errors
@@ -67,7 +67,18 @@ def _discovered(job: Run) -> Corpus:
     """The corpus of the request: the one that was kept, told to the ledger, or a new one."""
     request, env, ledger = job.request, job.env, job.ledger
     if env.warm is None:
-        return discover(request, env.caps, env.policy, ledger, stdin=env.stdin)
+        ahead = env.ahead
+        corpus = discover(
+            request,
+            env.caps,
+            env.policy,
+            ledger,
+            stdin=env.stdin,
+            read=None if ahead is None else ahead.offer,
+        )
+        if ahead is not None:
+            ahead.flush()
+        return corpus
     env.warm.check_declared(request)
     env.warm.tell(ledger)
     return env.warm.corpus
@@ -76,11 +87,16 @@ def _discovered(job: Run) -> Corpus:
 def _chunked(job: Run, corpus: Corpus, begun: IndexBuild | None) -> Chunks:
     """The chunks that may become evidence, handed to the index while further ones are made."""
 
-    left_out = baselines(corpus)
+    left_out, ahead = baselines(corpus), job.env.ahead
+
+    def known(file: SourceFile) -> Dump | None:
+        found = None if ahead is None else ahead.of(file)
+        return None if found is None else found.chunks
 
     def made(file: SourceFile, chunks: Chunks, rows: range) -> None:
         if begun is not None and file.input_id not in left_out:
+            found = None if ahead is None else ahead.of(file)
             with build_errors():
-                begun.add(file, chunks, rows)
+                begun.add(file, chunks, rows, None if found is None else found.text)
 
-    return primary(corpus, chunk_corpus(corpus, job.ledger, job.env.caps, made))
+    return primary(corpus, chunk_corpus(corpus, job.ledger, job.env.caps, made, known))

@@ -10,7 +10,7 @@ from agentloop.chunking.data import data_pieces, diff_pieces
 from agentloop.chunking.derived import add_derived
 from agentloop.chunking.prose import prose_pieces
 from agentloop.chunking.windows import Piece, add_pieces
-from agentloop.chunks import Chunks
+from agentloop.chunks import Chunks, Dump
 from agentloop.config import Caps
 from agentloop.errors import Stage
 from agentloop.types import Corpus, FileKind, SourceFile
@@ -21,6 +21,7 @@ def chunk_corpus(
     ledger: Ledger,
     caps: Caps,
     made: Callable[[SourceFile, Chunks, range], None] | None = None,
+    known: Callable[[SourceFile], Dump | None] | None = None,
 ) -> Chunks:
     """Chunks of every file, in the order of the files and then of the offsets.
 
@@ -32,12 +33,17 @@ def chunk_corpus(
         ledger: gets the counters `files`, `bytes` and `chunks` of the chunking stage.
         caps: passed to the log segmenter, which streams large logs.
         made: is given each file, and which of all chunks are its own, as soon as they are there.
+        known: gives the chunks of a file that were made elsewhere.
     """
     chunks = Chunks()
     size = 0
     for file in corpus.files:
         before = len(chunks)
-        _add_file(chunks, file, ledger, caps)
+        there = None if known is None else known(file)
+        if there is None:
+            _add_file(chunks, file, ledger, caps)
+        else:
+            chunks.add_dumped(there, file.index)
         if made is not None:
             made(file, chunks, range(before, len(chunks)))
         size += file.size
@@ -56,7 +62,12 @@ def _add_file(chunks: Chunks, file: SourceFile, ledger: Ledger, caps: Caps) -> N
         add_derived(chunks, file, file.derived)
     else:
         data = file.content.read(0, file.content.size)
-        add_pieces(chunks, file.index, data, _pieces(data, file.kind, file.language))
+        add_chunks(chunks, file.index, data, file.kind, file.language)
+
+
+def add_chunks(chunks: Chunks, file: int, data: bytes, kind: FileKind, language: str) -> None:
+    """Add the chunks of a file that is neither a log nor derived text, from its bytes."""
+    add_pieces(chunks, file, data, _pieces(data, kind, language))
 
 
 def _pieces(data: bytes, kind: FileKind, language: str) -> list[Piece]:

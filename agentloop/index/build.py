@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import tantivy
 
@@ -15,9 +16,10 @@ from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.index import words
 from agentloop.types import Corpus, FileKind, SourceFile, text_of
 
-Extras = dict[tuple[str, int, int], tuple[str, str]]
-"""Index text beside a chunk's own (parts of identifiers, terms of other scripts), by the kind and content
-hash of its file, and its span."""
+Beside = tuple[str, str, str]
+"""Index text beside a chunk's own: parts of its identifiers, terms of other scripts, parts of its name."""
+Known = dict[tuple[str, int, int], Beside]
+"""Index text beside that of chunks, by the kind and content hash of their file, and their span."""
 
 HEAP_BYTES = 128_000_000  # tantivy's own default; a larger one builds no faster (bench/index.py)
 _TOGETHER = 2000
@@ -82,25 +84,25 @@ class IndexBuild:
     """
 
     def __init__(
-        self, index: tantivy.Index | None = None, *, threads: int = 0, extras: Extras | None = None
+        self, index: tantivy.Index | None = None, *, threads: int = 0, known: Known | None = None
     ) -> None:
         """Add to `index`, or to a new one; `threads` of tantivy, 0 for as many as there are cores.
 
         Args:
-            extras: what earlier builds added to the text of chunks; it is added to.
+            known: what earlier builds put beside the text of chunks; it is added to.
 
         Raises:
             ValueError: tantivy refused; `build_errors` gives it a code.
         """
         self.index = index or empty_index()
         self._writer = self.index.writer(HEAP_BYTES, num_threads=threads)
-        self._documents = _Documents(extras)
+        self._documents = _Documents(known)
         self._keys: Iterator[int] = count()
         self._waiting: list[tantivy.Document] = []
 
-    def add(self, file: SourceFile, chunks: Chunks, rows: range) -> None:
-        """Index those chunks of a file under the next numbers, from 0 on."""
-        for document, key in zip(self._documents.of(file, chunks, rows), self._keys, strict=False):
+    def add(self, file: SourceFile, chunks: Chunks, rows: range, text: FileText | None = None) -> None:
+        """Index those chunks of a file under the next numbers, from 0 on; `text` is that of all, if known."""
+        for document, key in zip(self._documents.of(file, chunks, rows, text), self._keys, strict=False):
             document.add_unsigned("id", key)
             self._waiting.append(document)
         if len(self._waiting) >= _TOGETHER:
@@ -158,52 +160,74 @@ def path_words(path: str) -> str:
     return " ".join(found)
 
 
-class _Documents:
-    """Makes documents; words that were split once are remembered."""
+class FileText(NamedTuple):
+    """What of a file is indexed beside its own text: the words of its path, and for each chunk `Beside`."""
 
-    def __init__(self, extras: Extras | None) -> None:
-        self._extras = extras
+    path: str
+    beside: Sequence[Beside]
+
+
+class IndexText:
+    """Makes what is indexed beside a text; words that were split once are remembered."""
+
+    def __init__(self) -> None:
         self._camel = words.CamelParts()
         self._foreign = words.ForeignTerms()
 
-    def of(self, file: SourceFile, chunks: Chunks, rows: Iterable[int]) -> Iterator[tantivy.Document]:
+    def beside(self, kind: FileKind, name: str, text: str, data: bytes) -> Beside:
+        """The index text beside that of a chunk of a file of this kind; `data` is the text as UTF-8."""
+        further = "" if data.isascii() else self._foreign.of(text, data, kind is not FileKind.DATA)
+        plain = not name or name.islower()
+        split = "" if plain else self._camel.of(name.encode("utf-8", "replace"))
+        return self._camel.of(data), further, split
+
+
+class _Documents:
+    """Makes documents."""
+
+    def __init__(self, known: Known | None) -> None:
+        self._known = known
+        self._text = IndexText()
+
+    def of(
+        self, file: SourceFile, chunks: Chunks, rows: Iterable[int], made: FileText | None = None
+    ) -> Iterator[tantivy.Document]:
         """The documents of chunks of one file, without their keys."""
-        path = path_words(file.path)
-        whole = file.content.read(0, file.content.size) if file.derived is None else b""
-        starts, ends = chunks.byte_starts, chunks.byte_ends
-        for row in rows:
+        path = path_words(file.path) if made is None else made.path
+        starts, ends, read = chunks.byte_starts, chunks.byte_ends, file.content.read
+        for place, row in enumerate(rows):
             start, end = starts[row], ends[row]
             if file.derived is None:
-                data = whole[start:end]
+                data = read(start, end)
                 text = data.decode("utf-8", "replace")
             else:
                 data = text_of(file, chunks[row]).encode("utf-8", "replace")  # JSON may hold lone surrogates
                 text = data.decode("utf-8")
+            name = chunks.name(row)
+            if made is None:
+                beside = self._beside(file, (start, end), name, text, data)
+            else:
+                beside = made.beside[place]
+            camel, foreign, name_parts = beside
             document = tantivy.Document()
             document.add_text("body", text)
-            for extra in self._extra(file, (start, end), text, data):
-                if extra:
-                    document.add_text("body", extra)
-            name = chunks.name(row)
+            if camel:
+                document.add_text("body", camel)
+            if foreign:
+                document.add_text("body", foreign)
             if name:
                 document.add_text("name", name)
-                split = "" if name.islower() else self._camel.of(name.encode("utf-8", "replace"))
-                if split:
-                    document.add_text("name", split)
+            if name_parts:
+                document.add_text("name", name_parts)
             document.add_text("path", path)
             yield document
 
-    def _extra(self, file: SourceFile, span: tuple[int, int], text: str, data: bytes) -> tuple[str, str]:
+    def _beside(self, file: SourceFile, span: tuple[int, int], name: str, text: str, data: bytes) -> Beside:
         """What is indexed beside a chunk's text: most of the time that a document takes."""
-        if self._extras is None or file.derived is not None:
-            return self._made(file, text, data)
+        if self._known is None or file.derived is not None:
+            return self._text.beside(file.kind, name, text, data)
         key = (f"{file.kind}:{file.content_hash}", *span)
-        found = self._extras.get(key)
+        found = self._known.get(key)
         if found is None:
-            found = self._extras[key] = self._made(file, text, data)
+            found = self._known[key] = self._text.beside(file.kind, name, text, data)
         return found
-
-    def _made(self, file: SourceFile, text: str, data: bytes) -> tuple[str, str]:
-        foreign = not data.isascii()
-        further = self._foreign.of(text, data, file.kind is not FileKind.DATA) if foreign else ""
-        return self._camel.of(data), further

@@ -16,7 +16,7 @@ from itertools import pairwise
 import tantivy
 
 from agentloop.chunks import Chunks
-from agentloop.index.build import Extras, IndexBuild, build_errors, empty_index
+from agentloop.index.build import IndexBuild, Known, build_errors, empty_index
 from agentloop.index.groups import MOST_GROUPS, grouped, regrouped
 from agentloop.index.language import stemmer
 from agentloop.index.polish import readings
@@ -78,7 +78,7 @@ class LexicalIndex:
         self._count = len(chunks)
         self._groups = grouped(corpus, chunks, MOST_GROUPS if updatable else 1)
         self._variants: dict[tuple[str, str], list[tuple[str, int]]] = {}
-        self._extras: Extras = {}
+        self._beside: Known = {}
         with build_errors():
             if len(self._groups) > 1:
                 self._index = empty_index()
@@ -95,9 +95,9 @@ class LexicalIndex:
     def _fill(self, corpus: Corpus, chunks: Chunks, which: Sequence[int]) -> None:
         """Index groups anew, each as one segment: one thread, one commit."""
         groups = self._groups
-        if len(self._extras) > 2 * len(chunks) + 1000:
-            self._extras.clear()  # of content that is gone
-        build = IndexBuild(self._index, threads=1, extras=self._extras)
+        if len(self._beside) > 2 * len(chunks) + 1000:
+            self._beside.clear()  # of content that is gone
+        build = IndexBuild(self._index, threads=1, known=self._beside)
         for group in which:
             rows = range(groups.starts[group], groups.starts[group + 1])
             build.replace_group(corpus, group, groups.keys(group), chunks, rows)
@@ -142,6 +142,20 @@ class LexicalIndex:
     def prefixed(self, prefix: str, limit: int = _SCAN) -> list[tuple[str, int]]:
         """Words of the body that start with a prefix and in how many chunks they occur, commonest first."""
         return list(self._searcher.terms_with_prefix("body", prefix, limit=limit))
+
+    def words(self) -> list[str]:
+        """All words of the body, in no order; about 1.4 µs each."""
+        limit = 1 << 18
+        while len(found := self.prefixed("", limit)) == limit:  # tantivy makes room for so many at once
+            limit <<= 2
+        return [word for word, _ in found]
+
+    def holding(self, ways: Sequence[Sequence[str]], most: int) -> list[int] | None:
+        """The chunks whose body holds a word of each of `ways`, in no order; None for more than `most`."""
+        query, must = tantivy.Query, tantivy.Occur.Must
+        sets = [(must, query.term_set_query(self._schema, "body", list(words))) for words in ways]
+        found = self._searcher.search(query.boolean_query(sets), most + 1, count=False).hits
+        return None if len(found) > most else self._chunks_of([address for _, address in found])
 
     def variants(self, word: str, language: str) -> list[tuple[str, int]]:
         """Words of the index with the stem of `word` (never itself), commonest first.
@@ -220,11 +234,14 @@ class LexicalIndex:
             if len(found) < room or room >= self._count or found[limit - 1][0] > found[-1][0]:
                 break
             room = min(self._count, room * 4)
-        keys = self._searcher.fast_field_values("id", [address for _, address in found])
-        if len(self._groups) > 1:
-            keys = [self._groups.chunk(int(key or 0)) for key in keys]
-        best = sorted([(-score, key) for (score, _), key in zip(found, keys, strict=True)])[:limit]
-        return [Hit(int(chunk or 0), -score) for score, chunk in best]
+        numbers = self._chunks_of([address for _, address in found])
+        best = sorted([(-score, number) for (score, _), number in zip(found, numbers, strict=True)])[:limit]
+        return [Hit(number, -score) for score, number in best]
+
+    def _chunks_of(self, addresses: Sequence[tantivy.DocAddress]) -> list[int]:
+        """The numbers of the chunks at tantivy's addresses."""
+        keys = [int(key or 0) for key in self._searcher.fast_field_values("id", list(addresses))]
+        return [self._groups.chunk(key) for key in keys] if len(self._groups) > 1 else keys
 
     def _options(self, term: Term, weights: FieldWeights) -> list[tantivy.Query]:
         """The queries of one term. Its forms share one inverse document frequency, that of them together."""

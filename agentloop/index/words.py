@@ -35,7 +35,9 @@ _UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]+"
 )
 # bytes that only those scripts, or what NFKC turns into them, hold; E2 80..83 is punctuation and currency
+_LEADS = b"\xe0\xe1\xe2" + bytes(range(0xE3, 0xF5))
 _HIGH_BYTE = re.compile(rb"[\xe0\xe1\xe3-\xf4]|\xe2[\x84-\xbf]")
+_OTHERS = bytes(byte for byte in range(256) if byte not in _LEADS)
 
 
 def camel_words(data: bytes) -> list[bytes]:
@@ -123,7 +125,7 @@ class ForeignTerms:
         `unaccented=False` leaves out words without their accents (data files: catalogues of translations).
         """
         extra: list[str] = []
-        if _HIGH_BYTE.search(data):  # no unspaced script lies below U+0800
+        if data.translate(None, _OTHERS) and _HIGH_BYTE.search(data):  # none lies below U+0800
             for run in _UNSPACED.findall(unicodedata.normalize("NFKC", text)):
                 extra += pairs(run)
         if not unaccented:

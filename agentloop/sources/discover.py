@@ -25,11 +25,6 @@ from agentloop.sources.uri import absolute_path, path_error
 from agentloop.sources.walk import Exclude, Found, Walk
 from agentloop.types import Corpus, Exclusion, InputInfo, SkipReason, SourceFile
 
-Progress = Callable[[int], None]
-"""Called now and then with the number of files read so far."""
-
-_PROGRESS_EVERY = 500
-
 
 def discover(
     request: CompressRequest,
@@ -38,13 +33,14 @@ def discover(
     ledger: Ledger,
     *,
     stdin: BinaryIO | None = None,
-    progress: Progress | None = None,
     known: Known | None = None,
+    read: Callable[[SourceFile], None] | None = None,
 ) -> Corpus:
     """Everything that the request's inputs hold, in the order of inputs and then of paths.
 
     Each file is opened once and read once. Links and special files are never followed. What is left out
     is an exclusion with its reason. A file that `known` recognises by its open descriptor is not read again.
+    `read` is given each file of a folder as soon as it was read; a few of them may be told otherwise later.
 
     Raises:
         AgentloopError: INPUT_DISCOVERY_FAILED (a path that is not allowed, missing or unreadable, or
@@ -53,7 +49,7 @@ def discover(
     # all paths are judged before the first one is opened
     targets = [target_of(ref, f"in{n}", policy) for n, ref in enumerate(request.input_refs, 1)]
     allowance = Allowance(caps.max_files, caps.max_total_bytes, caps.max_record_chars)
-    job = _Discovery(caps, policy, allowance, progress, known=known)
+    job = _Discovery(caps, policy, allowance, known=known, read=read)
     for number, (ref, target) in enumerate(zip(request.input_refs, targets, strict=True), 1):
         if target is None:
             job.add_stdin(ref, f"in{number}", stdin)
@@ -96,8 +92,8 @@ class _Discovery:
     caps: Caps
     policy: Policy
     allowance: Allowance
-    progress: Progress | None
     known: Known | None = None
+    read: Callable[[SourceFile], None] | None = None
     inputs: list[InputInfo] = field(default_factory=list)
     files: list[SourceFile] = field(default_factory=list)
     excluded: list[Exclusion] = field(default_factory=list)
@@ -208,13 +204,15 @@ class _Discovery:
                 walk.stop(SkipReason.FILE_LIMIT)
                 continue
             try:
-                found += reader.read_all(place.folder, place.name, place.dir_fd)
+                files = reader.read_all(place.folder, place.name, place.dir_fd)
+                found += files
+                if self.read is not None:
+                    for file in files:
+                        self.read(file)
             except LaterError as exc:
                 later.append((place, exc))
             except Refused as exc:
                 walk.exclude(place.path, exc.reason, exc.detail, False)
-            if self.progress and len(found) % _PROGRESS_EVERY == 0:
-                self.progress(len(self.files) + len(found))
         for place, link in later:
             if reader.links[link.device, link.inode] < link.names:
                 walk.exclude(place.path, SkipReason.HARD_LINK, "it has names outside of the input", False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from agentloop import ahead
 from agentloop.api import compress_sync
 from agentloop.cache import packs as packcache
 from agentloop.cache.warm import keepable, skipped, snapshot_of
@@ -44,7 +45,7 @@ def answered(request: CompressRequest, env: Environment, model: str, *, cached: 
 
     found = settings()
     if not cached or found.cache == "off" or model.startswith(REPLAY):
-        return _answer(compress_sync(request, env))
+        return _answer(compress_sync(request, replace(env, ahead=ahead.start())))
     names = (model, found.embeddings_profile, found.rerank_profile)
     models = packcache.models_part(names, model_places(found)) if any(names) else ""
     known = packcache.known_corpus(env.cache, request, env.policy, env.caps)
@@ -60,7 +61,7 @@ def answered(request: CompressRequest, env: Environment, model: str, *, cached: 
     snapshot = snapshot_of(request, skip, most)
     if known:  # another question on these inputs: more may follow
         env = _with_stages(request, env, found)
-    outcome = compress_sync(request, env)
+    outcome = compress_sync(request, replace(env, ahead=None if env.warm else ahead.start()))
     if snapshot is not None and keepable(outcome.corpus, env.policy):
         snapshot = snapshot.without(skipped(outcome.corpus))
         corpus = packcache.corpus_id(outcome.corpus)

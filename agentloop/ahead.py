@@ -1,0 +1,179 @@
+"""Chunks and index text of files, made by a child process while its parent reads further files.
+
+A cold request spends most of its time in one interpreter; on two cores a second one takes about a third off
+(`bench/cold.py`). The child is forked before anything was read, is sent the bytes of files as they are read,
+and sends back what `chunk_corpus` and the index would have made of them. Whatever it can't give (it died,
+a file was not sent) is made by the parent: with it and without it the outcome is the same.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import signal
+import socket
+import threading
+import weakref
+from typing import Any, NamedTuple
+
+from agentloop.chunking.corpus import add_chunks
+from agentloop.chunks import Chunks, Dump
+from agentloop.index.build import Beside, FileText, IndexText, path_words
+from agentloop.types import FileKind, Memory, SourceFile
+
+_BATCH_BYTES = 1 << 18
+"""Files are sent together up to about so many bytes: a message costs as much as a small file."""
+_MOST_WAITING = 200
+"""Batches without an answer; the parent makes the chunks of files beyond them by itself."""
+_MOST_BYTES = 4 << 20
+"""Larger files are left to the parent: one of them would keep everything behind it waiting."""
+_MESSAGE = 1
+
+Key = tuple[str, str, str, str]
+"""Kind, language, path and content hash of a file: all that its chunks and index text depend on."""
+
+
+class Made(NamedTuple):
+    """The chunks of a file, and what is indexed beside their text."""
+
+    chunks: Dump
+    text: FileText
+
+
+def _key(file: SourceFile) -> Key:
+    return (file.kind.value, file.language, file.path, file.content_hash)
+
+
+class Ahead:
+    """The parent's side: `offer` files as they are read, `flush` when all are, then ask `of`, in order."""
+
+    def __init__(self) -> None:
+        """Fork.
+
+        Raises:
+            OSError: no process can be made, or it can't be sent anything here.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                os.close(os.memfd_create("agentloop"))
+                pid = os.fork()
+            except (OSError, AttributeError) as exc:  # not Linux
+                ours.close()
+                raise OSError("no process can be made") from exc
+            if pid == 0:
+                ours.close()
+                _serve(theirs)
+        self._socket = ours
+        self._waiting: list[SourceFile] = []
+        self._bytes = 0
+        self._sent: dict[Key, int] = {}  # the number of the batch that a file went with
+        self._batches = 0
+        self._received = 0
+        self._made: dict[Key, Made] = {}
+        self.close = weakref.finalize(self, _end, pid, ours)
+
+    def offer(self, file: SourceFile) -> None:
+        """Send a file, if its chunks can be made there. `offer`, `flush` and `of` raise nothing."""
+        if (
+            file.derived is not None
+            or file.kind is FileKind.LOG
+            or not isinstance(file.content, Memory)
+            or file.size > _MOST_BYTES
+            or _key(file) in self._sent
+            or self._batches - self._received >= _MOST_WAITING
+        ):
+            return
+        self._waiting.append(file)
+        self._sent[_key(file)] = self._batches
+        self._bytes += file.size
+        if self._bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what waits to be sent."""
+        if not self._waiting or not self.close.alive:
+            return
+        batch = [(_key(file), file.content.read(0, file.size)) for file in self._waiting]
+        self._waiting, self._bytes = [], 0
+        self._batches += 1
+        try:
+            _send(self._socket, batch)
+        except OSError:
+            self.close()
+
+    def of(self, file: SourceFile) -> Made | None:
+        """What the child made of a file; None where the parent has to. Waits for the child."""
+        key = _key(file)
+        batch = self._sent.get(key)
+        if batch is None:
+            return None
+        while self.close.alive and batch >= self._received:
+            try:
+                self._take(_receive(self._socket))
+            except (OSError, EOFError, ValueError, TypeError):  # it died
+                self.close()
+        return self._made.get(key)
+
+    def _take(self, answers: list[Any]) -> None:
+        self._received += 1
+        for key, chunks, path, beside in answers:
+            self._made[key] = Made(chunks, FileText(path, beside))
+
+
+def start() -> Ahead | None:
+    """A child that makes chunks ahead, where that is of use: a second core, and no other thread here."""
+    if len(os.sched_getaffinity(0)) < 2 or threading.active_count() > 1:
+        return None
+    try:
+        return Ahead()
+    except OSError:
+        return None
+
+
+def _serve(link: socket.socket) -> None:
+    """The child's life: answers batches until the parent has gone. Never returns."""
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):  # who waits for the end of the parent's output waits for nothing else
+            os.dup2(null, standard)
+        text = IndexText()
+        while True:
+            _send(link, [_answer(text, *given) for given in _receive(link)])
+    finally:
+        os._exit(0)
+
+
+def _answer(text: IndexText, key: Key, data: bytes) -> tuple[Key, Dump, str, list[Beside]]:
+    kind, language, path, _ = key
+    chunks = Chunks()
+    add_chunks(chunks, 0, data, FileKind(kind), language)
+    beside = []
+    for row, (start, end) in enumerate(zip(chunks.byte_starts, chunks.byte_ends, strict=True)):
+        part = data[start:end]
+        beside.append(text.beside(FileKind(kind), chunks.name(row), part.decode("utf-8", "replace"), part))
+    return key, chunks.dumped(), path_words(path), beside
+
+
+def _end(pid: int, link: socket.socket) -> None:
+    link.close()
+    os.kill(pid, signal.SIGKILL)  # it holds nothing but memory
+    os.waitpid(pid, 0)
+
+
+def _send(link: socket.socket, value: list[Any]) -> None:
+    """Hand over a value in memory of its own: sending never waits for the other side to read."""
+    with open(os.memfd_create("agentloop"), "wb") as file:
+        marshal.dump(value, file)
+        file.flush()
+        socket.send_fds(link, [b"."], [file.fileno()])
+
+
+def _receive(link: socket.socket) -> list[Any]:
+    _, descriptors, _, _ = socket.recv_fds(link, _MESSAGE, 1)
+    if not descriptors:
+        raise EOFError("the other process has gone")
+    with open(descriptors[0], "rb") as file:
+        file.seek(0)
+        found: list[Any] = marshal.loads(file.read())  # noqa: S302 - both sides are this program
+    return found
