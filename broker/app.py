@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentloop import __version__
+from agentloop.cache.packs import code_version
 from agentloop.clock import Clock, SystemClock
 from agentloop.rundir import publish
 from broker.auth import Authenticator, local_token
@@ -101,6 +102,8 @@ async def running(settings: Settings, clock: Clock | None = None) -> AsyncIterat
     """
     clock = clock or SystemClock()
     home = settings.home_path
+    # Read now, as the workers' process does: an upgrade under a running broker must not make two of it.
+    await asyncio.to_thread(code_version)
     with home_lock(home):
         issuer = verifier_of(settings)
         auth = Authenticator(home / "tokens.json", enabled=settings.auth == "token", issuer=issuer)

@@ -292,13 +292,6 @@ class Service:
         """
         caller.require(Role.USER)
         await self.get(caller, job_id)
-        job = await self._cancel(caller, job_id)
-        for child in await self._store.children(job_id):
-            if not child.state.terminal:
-                await self._cancel(caller, child.job_id)
-        return job
-
-    async def _cancel(self, caller: Principal, job_id: str) -> Job:
         now = self._store.now()
 
         def step(job: Job) -> Job:
@@ -308,13 +301,14 @@ class Service:
                 return job.move(State.CANCELLED, now, cancel_requested=True)
             return job.evolve(cancel_requested=True, updated_at=now)
 
-        job = await self._store.change(
+        jobs = await self._store.change_tree(
             job_id, step, event="cancel_requested", audit="cancel", actor=caller.name
         )
-        if not job.state.terminal:
-            await self._dispatcher.cancel(job_id)
-            job = await self._store.get(job_id) or job
-        return job
+        running = [job.job_id for job in jobs if not job.state.terminal]
+        if not running:
+            return jobs[0]
+        await self._dispatcher.cancel(running)
+        return await self._store.get(job_id) or jobs[0]
 
     # --- about --------------------------------------------------------------------------------------
 

@@ -118,11 +118,10 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def cancel(self, job_id: str) -> None:
-        """Stop a job's run, if it has one in the air."""
-        flight = self._flights.get(job_id)
-        if flight is not None:
-            await flight.backend.cancel(flight.run)
+    async def cancel(self, job_ids: Sequence[str]) -> None:
+        """Stop the runs of jobs that have one in the air."""
+        flights = [self._flights[job_id] for job_id in job_ids if job_id in self._flights]
+        await asyncio.gather(*(flight.backend.cancel(flight.run) for flight in flights))
 
     # --- claiming -----------------------------------------------------------------------------------
 
@@ -216,17 +215,21 @@ class Dispatcher:
             root = await self._reducer.children(root)
             await self._store.change(root.job_id, self._to_running, event="running")
             shards = await self._reducer.ended(root, changed)
-        end: End | None = None
+        await self._finish(root, await self._merged(root, shards), frozenset())
+
+    async def _merged(self, root: Job, shards: Sequence[Job]) -> End:
+        """The end of a root whose shards have ended."""
+        current = await self._store.get(root.job_id)
+        if current is None or current.cancel_requested:
+            return End(error=failure("CANCELLED", "The job was cancelled.", retryable=False))
         try:
             error = await self._reducer.merge(root, shards, self._prepare.run_dir(root))
         except (OSError, BrokerError) as exc:
             error = failure("STORAGE_FULL", f"The merged pack can't be written: {exc}.", retryable=True)
         if error is not None:
-            end = End(error=error or failure("INTERNAL", "No shard gave a pack.", retryable=False))
-        else:
-            attempt = self._prepare.run_dir(root).attempt(str(root.attempt))
-            end = End(published=await asyncio.to_thread(collect, attempt, self._follower.owner(root)))
-        await self._finish(root, end, frozenset())
+            return End(error=error or failure("INTERNAL", "No shard gave a pack.", retryable=False))
+        attempt = self._prepare.run_dir(root).attempt(str(root.attempt))
+        return End(published=await asyncio.to_thread(collect, attempt, self._follower.owner(root)))
 
     def _to_running(self, job: Job) -> Job:
         return job.move(State.RUNNING, self._store.now()) if job.state is State.DISPATCHING else job

@@ -110,8 +110,8 @@ class Reducer:
         if "shards" not in root.plan:
             root = await self._planned(root)
         shards = from_json(root.plan["shards"])
-        for number, shard in enumerate(shards):
-            await self._store.insert(child_of(root, number, shard, len(shards)), UNBOUNDED)
+        children = [child_of(root, number, shard, len(shards)) for number, shard in enumerate(shards)]
+        await self._store.insert_children(root.job_id, children)
         return root
 
     async def _planned(self, root: Job) -> Job:
@@ -132,11 +132,16 @@ class Reducer:
         while True:
             changed.clear()
             shards = [c for c in await self._store.children(root.job_id) if c.shard is not None]
-            if shards and all(shard.state.terminal for shard in shards):
+            if all(shard.state.terminal for shard in shards) and (shards or await self._called_off(root)):
                 return shards
             await changed.wait()
             # every change of any job wakes us, and a look reads all shards: of a thousand once a second
             await asyncio.sleep(min(1.0, len(shards) / 1000))
+
+    async def _called_off(self, root: Job) -> bool:
+        """Whether a root's end was asked for before it was split: then it has no children."""
+        current = await self._store.get(root.job_id)
+        return current is None or current.cancel_requested
 
     async def merge(self, root: Job, shards: Sequence[Job], run_dir: RunDir) -> dict[str, Any] | None:
         """Publish the merged pack as the root's attempt; the error object when there is nothing to merge."""

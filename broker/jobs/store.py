@@ -76,6 +76,18 @@ class Filters:
     root_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is done to a job in one transaction: see `Store.change`."""
+
+    step: Callable[[Job], Job]
+    event: str
+    data: Mapping[str, Any]
+    audit: str
+    actor: str
+    artifacts: Sequence[Artifact] = ()
+
+
 class Store:
     """The jobs of a broker. `listen` callbacks get the id of each job that a commit changed."""
 
@@ -112,16 +124,46 @@ class Store:
                 if row is not None:
                     return _same_request(job_from_row(row), job), False
             _within(db, job, limits)
-            db.execute(Q["insert_job"], job_to_row(job))
-            self._insert_event(db, job.job_id, "queued", {"task_type": job.task_type})
-            self._auditor.append(db, job, "submit", {"request": job.request_hash})
-            return job_from_row(db.execute(Q["get_job"], {"job_id": job.job_id}).fetchone()), True
+            return self._insert_job(db, job), True
 
         stored, created = await self._db.write(work)
         if created:
             SUBMITTED.labels(stored.task_type).inc()
             self._tell(stored.job_id)
         return stored, created
+
+    async def insert_children(self, root_id: str, jobs: Sequence[Job]) -> None:
+        """Store the children of a root at once, but those that it has already.
+
+        A root whose end was asked for gets none: a cancel reaches all of its children, whenever it comes.
+
+        Raises:
+            KeyError: there is no such root. BrokerError: STORAGE_FULL, STORE_BUSY.
+        """
+
+        def work(db: Connection) -> list[Job]:
+            root = self._job(db, root_id)
+            if root.cancel_requested or root.state.terminal:
+                return []
+            known = {row["job_id"] for row in db.execute(Q["children"], {"root_id": root_id})}
+            return [self._insert_job(db, job) for job in jobs if job.job_id not in known]
+
+        for stored in await self._db.write(work):
+            SUBMITTED.labels(stored.task_type).inc()
+            self._tell(stored.job_id)
+
+    def _insert_job(self, db: Connection, job: Job) -> Job:
+        seq = db.execute(Q["insert_job"], job_to_row(job)).lastrowid
+        self._insert_event(db, job.job_id, "queued", {"task_type": job.task_type})
+        self._auditor.append(db, job, "submit", {"request": job.request_hash})
+        return job.evolve(seq=seq)
+
+    @staticmethod
+    def _job(db: Connection, job_id: str) -> Job:
+        row = db.execute(Q["get_job"], {"job_id": job_id}).fetchone()
+        if row is None:
+            raise KeyError(job_id)
+        return job_from_row(row)
 
     def _insert_event(self, db: Connection, job_id: str, kind: str, data: Mapping[str, Any]) -> None:
         db.execute(
@@ -162,30 +204,55 @@ class Store:
         """
 
         def work(db: Connection) -> tuple[Job, Job]:
-            row = db.execute(Q["get_job"], {"job_id": job_id}).fetchone()
-            if row is None:
-                raise KeyError(job_id)
-            before = job_from_row(row)
-            after = step(before)
-            if after is before:
-                return before, before
-            if db.execute(Q["update_job"], job_to_row(after)).rowcount != 1:
-                raise StaleJob(job_id)
-            for artifact in artifacts if after.state is State.SUCCEEDED else ():
-                db.execute(Q["insert_artifact"], _artifact_to_row(artifact))
-            if event:
-                facts = {"state": str(after.state), "attempt": after.attempt, **(data or {})}
-                self._insert_event(db, job_id, event, facts)
-            if audit:
-                self._auditor.append(db, after, audit, dict(data or {}), actor=actor)
-            return before, after.evolve(version=before.version + 1)
+            change = _Change(step, event, data or {}, audit, actor, artifacts)
+            return self._change(db, self._job(db, job_id), change)
 
         before, after = await self._db.write(work)
+        self._changed(before, after)
+        return after
+
+    async def change_tree(
+        self, job_id: str, step: Callable[[Job], Job], *, event: str, audit: str, actor: str
+    ) -> list[Job]:
+        """As `change`, of a job and all of its unfinished children in one transaction; the job is first.
+
+        Raises:
+            KeyError, IllegalTransition, BrokerError: as `change`.
+        """
+
+        def work(db: Connection) -> list[tuple[Job, Job]]:
+            change = _Change(step, event, {}, audit, actor)
+            rows = db.execute(Q["unfinished_children"], {"root_id": job_id}).fetchall()
+            jobs = [self._job(db, job_id), *map(job_from_row, rows)]
+            return [self._change(db, job, change) for job in jobs]
+
+        changed = await self._db.write(work)
+        for before, after in changed:
+            self._changed(before, after)
+        return [after for _, after in changed]
+
+    def _change(self, db: Connection, before: Job, change: _Change) -> tuple[Job, Job]:
+        """One job's change inside a transaction: the job before and after it."""
+        after = change.step(before)
+        if after is before:
+            return before, before
+        if db.execute(Q["update_job"], job_to_row(after)).rowcount != 1:
+            raise StaleJob(before.job_id)
+        for artifact in change.artifacts if after.state is State.SUCCEEDED else ():
+            db.execute(Q["insert_artifact"], _artifact_to_row(artifact))
+        if change.event:
+            facts = {"state": str(after.state), "attempt": after.attempt, **change.data}
+            self._insert_event(db, after.job_id, change.event, facts)
+        if change.audit:
+            self._auditor.append(db, after, change.audit, dict(change.data), actor=change.actor)
+        return before, after.evolve(version=before.version + 1)
+
+    def _changed(self, before: Job, after: Job) -> None:
+        """What follows a change that was committed."""
         if after.state.terminal and not before.state.terminal:
             FINISHED.labels(after.task_type, after.state).inc()
             JOB_SECONDS.labels(after.task_type).observe(max(0.0, after.updated_at - after.created_at))
-        self._tell(job_id)
-        return after
+        self._tell(after.job_id)
 
     async def add_event(self, job_id: str, kind: str, data: Mapping[str, Any]) -> None:
         """Append to a job's log."""

@@ -95,7 +95,7 @@ async def test_a_cancel_reaches_the_backend(tmp_path: Path) -> None:
         made = await b.put()
         await b.ended(made.job_id, State.RUNNING)
         await b.store.change(made.job_id, lambda j: j.evolve(cancel_requested=True))
-        await b.dispatcher.cancel(made.job_id)
+        await b.dispatcher.cancel([made.job_id])
         assert (await b.ended(made.job_id)).state is State.CANCELLED
 
 

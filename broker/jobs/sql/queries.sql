@@ -66,6 +66,10 @@ ORDER BY seq DESC LIMIT :limit;
 -- name: children
 SELECT * FROM jobs WHERE root_id = :root_id ORDER BY shard, seq;
 
+-- name: unfinished_children
+SELECT * FROM jobs
+WHERE root_id = :root_id AND state IN ('queued', 'dispatching', 'running') ORDER BY shard, seq;
+
 -- name: insert_event
 INSERT INTO events (job_id, at, kind, data) VALUES (:job_id, :at, :kind, :data);
 
