@@ -87,7 +87,8 @@ async def _ranked(
         return kept
     looped: LoopResult | None = None
     meaning = Semantics(env.embedder, env.reranker, env.cache, env.policy, job.deadline)
-    session = RetrievalSession(corpus, chunks, request, ledger, env.caps, parser, index, meaning)
+    tables = env.warm.tables if env.warm is not None and env.warm.corpus is corpus else None
+    session = RetrievalSession(corpus, chunks, request, ledger, env.caps, parser, index, meaning, tables)
     await job.stage(Stage.RETRIEVAL, 0.5, session.first_pass)
     if request.task_params.mode is Mode.AGENTIC:
         looped = await _explore(job, session, corpus)

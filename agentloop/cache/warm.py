@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentloop.budget import Ledger
 from agentloop.chunking import chunk_corpus
@@ -27,6 +27,9 @@ from agentloop.sources.report import check_declared
 from agentloop.sources.snapshot import Snapshot, content_hash, identity, take
 from agentloop.sources.uri import absolute_path
 from agentloop.types import Corpus, FileKind, Memory, SourceFile
+
+if TYPE_CHECKING:
+    from agentloop.retrieval.tables import Tables
 
 MOST_EDITED = 500
 """Files that are read again by themselves; after more (another branch) discovery looks at everything."""
@@ -48,6 +51,7 @@ class Warm:
     counters: dict[str, dict[str, int]]
     snapshot: Snapshot | None
     layers: tuple[str, ...] = ()
+    tables: Tables | None = None  # over the other three
 
     def tell(self, ledger: Ledger) -> None:
         """Put the warnings and counters of the kept stages into a request's ledger."""
@@ -178,6 +182,12 @@ def build(
         if kept is not None and reused
         else LexicalIndex(corpus, chosen, updatable=lasting)
     )
+    tables: Tables | None = None
+    if lasting:
+        from agentloop.retrieval.tables import Tables
+
+        tables = Tables(corpus, chosen, index)
+        tables.prepare(kept.tables if kept is not None else None)
     return Warm(
         corpus=corpus,
         chunks=chosen,
@@ -186,6 +196,7 @@ def build(
         counters=ledger.counters,
         snapshot=None if snapshot is None else snapshot.without(skipped(corpus)),
         layers=tuple(layers),
+        tables=tables,
     )
 
 

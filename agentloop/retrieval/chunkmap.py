@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 
 from agentloop.chunks import Chunks
 from agentloop.types import Chunk
 
 
 class ChunkMap:
-    """Chunks of each file in order of offset. Built once a request, in one pass.
+    """Chunks of each file in order of offset. Built once a request.
 
     A huge log has gaps: windows that say nothing new have no chunk. What is found there grows one.
     """
 
-    def __init__(self, chunks: Chunks) -> None:
+    def __init__(self, chunks: Chunks, rows: Mapping[int, range] | None = None) -> None:
+        """`rows`: the chunks of each file, if they are at hand."""
         self._chunks = chunks
         self._counted = len(chunks)
         self._grown: dict[int, list[int]] = {}
-        self._rows = dict(chunks.runs())
+        self._rows = dict(chunks.runs()) if rows is None else rows
 
     def of_file(self, file: int) -> range:
         """The ids of a file's chunks, in order; empty for a file without chunks."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agentloop.chunks import Chunks
 from agentloop.index.symbols import SymbolParser
 from agentloop.retrieval.chunkmap import ChunkMap
+from agentloop.retrieval.tables import Tables
 from agentloop.types import Corpus, FileKind, Symbol
 
 MAX_FILES = 8
@@ -64,23 +65,17 @@ class Linked:
 
 @dataclass(slots=True)
 class DefinitionFinder:
-    """Looks names up among the definitions of a corpus. The table of names is made on first use."""
+    """Looks names up among the definitions of a corpus."""
 
     corpus: Corpus
     chunks: Chunks
     where: ChunkMap
     parser: SymbolParser
-    _table: dict[str, list[int]] = field(default_factory=dict)
+    tables: Tables
 
     def named(self, name: str) -> Sequence[int]:
         """The chunks in which a definition of exactly that name starts."""
-        if not self._table:
-            files, of = self.corpus.files, self.chunks.files
-            for number, names in self.chunks.named():
-                if files[of[number]].kind is FileKind.CODE:
-                    for defined in names.split(" "):
-                        self._table.setdefault(defined, []).append(number)
-        return self._table.get(name, ())
+        return self.tables.definitions.get(name, ())
 
     def find(self, names: Sequence[str], mentions: Mapping[int, int], order: Sequence[int]) -> Linked:
         """Definitions of `names` and what they are linked to.

@@ -7,11 +7,10 @@ beats starting `rg` and reading everything again; bench/index.py measures both. 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
+from agentloop.index.sieve import Sieve
 from agentloop.retrieval.chunkmap import ChunkMap
 from agentloop.types import Chunk, ChunkType, Corpus, SourceFile
 
@@ -36,26 +35,39 @@ class Found:
     whole: dict[int, int] = field(default_factory=dict)
 
 
-def scan(corpus: Corpus, chunks: Sequence[Chunk], where: ChunkMap, literals: Sequence[str]) -> list[Found]:
-    """Every literal in every file, case as written; in the literals' order."""
+def scan(
+    corpus: Corpus,
+    chunks: Sequence[Chunk],
+    where: ChunkMap,
+    literals: Sequence[str],
+    sieve: Sieve | None = None,
+    groups: Sequence[Sequence[SourceFile]] = (),
+) -> list[Found]:
+    """Every literal in every file, case as written; in the literals' order.
+
+    Args:
+        sieve: knows which files can hold a literal; the others are not looked at.
+        groups: of the corpus' files, if they are at hand.
+    """
     found = [Found(literal) for literal in literals]
     needles = [literal.encode("utf-8", "surrogatepass") for literal in literals]
+    able = [None if sieve is None else sieve.files(literal) for literal in literals]
     overlap = max((len(n) for n in needles), default=1)
-    for group in _groups(corpus.files):
+    for group in groups or grouped(corpus.files):
         if group[0].derived is not None:
             _scan_derived(corpus, chunks, where, group[0], found)
-        elif len(group) == 1:
+        elif group[0].size > BLOCK:
             for base, data in blocks(group[0], overlap):
                 for needle, one in zip(needles, found, strict=True):
                     if one.places < MAX_PLACES and needle in data:
                         _scan_block(where, group[0], base, data, needle, one)
         else:
-            _scan_group(where, group, needles, found)
+            _scan_group(where, group, needles, able, found)
     return found
 
 
-def _groups(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
-    """Files in order: small ones together, up to a block, others alone."""
+def grouped(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
+    """Files in order: small ones together, up to a block, others alone. Windows grow in this order."""
     group: list[SourceFile] = []
     size = 0
     for file in files:
@@ -73,19 +85,25 @@ def _groups(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
 
 
 def _scan_group(
-    where: ChunkMap, files: Sequence[SourceFile], needles: Sequence[bytes], found: Sequence[Found]
+    where: ChunkMap,
+    files: Sequence[SourceFile],
+    needles: Sequence[bytes],
+    able: Sequence[frozenset[int] | None],
+    found: Sequence[Found],
 ) -> None:
-    """Files as one text: one search instead of one a file, most of which hold nothing."""
-    contents = [file.content.read(0, file.content.size) for file in files]
-    starts = list(accumulate(map(len, contents), initial=0))
-    data = b"".join(contents)
-    for needle, one in zip(needles, found, strict=True):
-        at = data.find(needle)
-        while at >= 0 and one.places < MAX_PLACES:
-            number = bisect_right(starts, at) - 1
-            if needle in contents[number]:  # not only across the border of two files
-                _scan_block(where, files[number], 0, contents[number], needle, one)
-            at = data.find(needle, starts[number + 1])
+    """Small files, one literal after the other: most files hold none."""
+    read: dict[int, bytes] = {}
+    for needle, those, one in zip(needles, able, found, strict=True):
+        for file in files:
+            if one.places >= MAX_PLACES:
+                break
+            if those is not None and file.index not in those:
+                continue
+            data = read.get(file.index)
+            if data is None:
+                data = read[file.index] = file.content.read(0, file.size)
+            if needle in data:
+                _scan_block(where, file, 0, data, needle, one)
 
 
 def blocks(file: SourceFile, overlap: int) -> Iterator[tuple[int, bytes]]:

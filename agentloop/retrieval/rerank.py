@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from agentloop.chunks import Chunks
 from agentloop.index import words
 from agentloop.retrieval.question import Question
+from agentloop.retrieval.tables import Tables
 from agentloop.retrieval.terms import Query
 from agentloop.types import Corpus, FileKind, SourceFile, Trait
 
@@ -70,13 +71,14 @@ class Found:
 class Reranker:
     """Scores the chunks of one corpus. Holds what of the corpus does not depend on the question."""
 
-    def __init__(self, corpus: Corpus, chunks: Chunks, terms_of: Callable[[int], frozenset[str]]) -> None:
+    def __init__(
+        self, corpus: Corpus, chunks: Chunks, terms_of: Callable[[int], frozenset[str]], tables: Tables
+    ) -> None:
+        self._tables = tables
         self._corpus = corpus
         self._chunks = chunks
         self._terms_of = terms_of
-        self._paths = frozenset(file.path for file in corpus.files)
         self._mixed = any(file.kind is FileKind.CODE for file in corpus.files)
-        self._defining = frozenset(chunks.files[number] for number, _ in chunks.named())
 
     def order(
         self, found: Found, pool: Sequence[int], question: Question, query: Query
@@ -132,11 +134,11 @@ class Reranker:
         if (
             version
             and version.group()[:-1] not in asked
-            and _VERSIONED.sub("", file.path, count=1) in self._paths
+            and _VERSIONED.sub("", file.path, count=1) in self._tables.names
         ):
             share *= 0.5  # a versioned copy beside the current one
         if _FRONT.search(file.path):
-            share *= 0.85 if file.index in self._defining else 0.5
+            share *= 0.85 if file.index in self._tables.defining else 0.5
         return share * (0.7 if _STUB.search(file.path) else 1.0)
 
     @staticmethod

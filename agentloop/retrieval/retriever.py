@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
 
 from agentloop.budget import Ledger
 from agentloop.chunks import Chunks
 from agentloop.errors import Stage, WarningCode
-from agentloop.index.language import detect
 from agentloop.index.lexical import FieldWeights, LexicalIndex
 from agentloop.index.symbols import SymbolParser
 from agentloop.request import Strategy
@@ -23,9 +21,10 @@ from agentloop.retrieval.fusion import fuse, ranks
 from agentloop.retrieval.merge import LEADING
 from agentloop.retrieval.question import Question
 from agentloop.retrieval.rerank import Found, Reranker, term_set
+from agentloop.retrieval.tables import Tables
 from agentloop.retrieval.terms import Query, build
 from agentloop.retrieval.view import in_view
-from agentloop.types import ChunkType, Corpus, FileKind, Memory
+from agentloop.types import Corpus, FileKind, Memory
 
 POOL = 400
 """Chunks that BM25 gives to the reranker."""
@@ -35,10 +34,7 @@ WEIGHTS = FieldWeights(body=1.0, name=1.0, path=2.0)
 MAX_LITERALS = 12
 GROWN = 0.5
 """A window found in a gap of a huge log counts for this, plus its literals' share, of the best BM25."""
-MAX_TRACES = 100
 _NUMBERED = re.compile(r"(?<![\w.])(?=\w*\d)\w[\w.:-]{2,60}\w")
-_SAMPLES = 24  # chunks looked at for the corpus' languages
-_SAMPLE_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +63,20 @@ class Retriever:
         parser: SymbolParser,
         ledger: Ledger,
         index: LexicalIndex | None = None,
+        tables: Tables | None = None,
     ) -> None:
-        """Build the index, unless one over these very chunks is given."""
+        """Build the index, unless one over these very chunks is given; so for the tables."""
         self._ledger = ledger
         self._corpus = corpus
         self._chunks = chunks
-        self.where = ChunkMap(chunks)
-        self._scanned: dict[str, exact.Found] = {}
         self.index = index or LexicalIndex(corpus, chunks)
+        self._tables = tables = tables or Tables(corpus, chunks, self.index)
+        self.where = ChunkMap(chunks, tables.rows)
+        self._scanned: dict[str, exact.Found] = {}
         self.text = lru_cache(maxsize=4096)(lambda number: corpus.text(chunks[number]))
-        self._paths = frames.PathIndex(corpus)
-        self._definitions = DefinitionFinder(corpus, chunks, self.where, parser)
+        self._definitions = DefinitionFinder(corpus, chunks, self.where, parser, tables)
         self.terms = lru_cache(maxsize=8192)(lambda number: term_set(self.text(number)))
-        self._reranker = Reranker(corpus, chunks, self.terms)
-        self.languages = _languages(corpus, chunks)
+        self._reranker = Reranker(corpus, chunks, self.terms, tables)
         self._gaps = any(not isinstance(file.content, Memory) for file in corpus.files)
 
     def retrieve(
@@ -92,9 +88,10 @@ class Retriever:
             trace: a stack trace given beside the question.
             failing: names of failing tests; each also names what it tests.
         """
-        languages = tuple(dict.fromkeys([question.language, *self.languages, "english"]))
+        spoken = self._tables.languages
+        languages = tuple(dict.fromkeys([question.language, *spoken, "english"]))
         # code speaks English, whatever the prose beside it does
-        foreign = [tongue for tongue in self.languages or ("english",) if tongue != question.language]
+        foreign = [tongue for tongue in spoken or ("english",) if tongue != question.language]
         query = build(question, self.index, languages, foreign)
         found, lists = Found(), {}
         mentions: Counter[int] = Counter()
@@ -154,7 +151,8 @@ class Retriever:
             return scores, mentions
         new = [literal for literal in literals if literal not in self._scanned]
         if new:  # the loop's searches share most of their literals with the question
-            scanned = exact.scan(self._corpus, self._chunks, self.where, new)
+            tables = self._tables
+            scanned = exact.scan(self._corpus, self._chunks, self.where, new, tables.sieve, tables.groups)
             self._scanned.update({one.literal: one for one in scanned})
         for one in (self._scanned[literal] for literal in literals):
             weight = self.index.idf(max(1, len(one.chunks)))
@@ -178,9 +176,9 @@ class Retriever:
     def _framed(self, texts: Sequence[str]) -> dict[int, float]:
         """Chunks of the frames of the question, and of the traces in logs; the innermost weighs most."""
         found: dict[int, float] = {}
-        traces = list(islice(self._chunks.of_type(ChunkType.TRACE), MAX_TRACES))
-        for source, share in ((texts, 1.0), ([self.text(n) for n in traces], 0.5)):
-            for frame, file in frames.located(source, self._paths):
+        traces = [self.text(n) for n in self._tables.traces]
+        for source, share in ((texts, 1.0), (traces, 0.5)):
+            for frame, file in frames.located(source, self._tables.paths):
                 number = self.where.at_line(file.index, frame.line) if frame.line else None
                 if number is not None and file.kind is not FileKind.LOG:
                     found.setdefault(number, share / (1.0 + 0.25 * frame.depth))
@@ -189,12 +187,3 @@ class Retriever:
 
 def _best(scores: dict[int, float]) -> list[int]:
     return sorted(scores, key=lambda n: (-scores[n], n))[:POOL]
-
-
-def _languages(corpus: Corpus, chunks: Chunks) -> tuple[str, ...]:
-    """The languages of a corpus' prose, by a sample: their stems are tried whatever the question's."""
-    told = (FileKind.PROSE, FileKind.RECORDS, FileKind.DOCUMENT, FileKind.TEXT)
-    prose = [n for file, rows in chunks.runs() if corpus.files[file].kind in told for n in rows]
-    sample = prose[:: max(1, len(prose) // _SAMPLES)][:_SAMPLES]
-    found = Counter(detect(corpus.text(chunks[n])[:_SAMPLE_CHARS]) for n in sample)
-    return tuple(language for language, n in found.most_common(2) if n * 8 >= len(sample))

@@ -21,6 +21,7 @@ from agentloop.retrieval.merge import CODE_WEIGHT, LEADING, SEARCH_WEIGHT, Searc
 from agentloop.retrieval.near import near_hits
 from agentloop.retrieval.retriever import Retrieved, Retriever
 from agentloop.retrieval.semantic import Meaning, Semantics
+from agentloop.retrieval.tables import Tables
 from agentloop.searcher import Passage, ReadResult, SearchResult
 from agentloop.types import Candidate, Chunk, Corpus, FileKind, Ranking
 
@@ -45,11 +46,13 @@ class RetrievalSession:
         parser: SymbolParser,
         index: LexicalIndex | None = None,
         semantics: Semantics | None = None,
+        tables: Tables | None = None,
     ) -> None:
         """Build the index, unless one over these very chunks is given.
 
         Args:
             semantics: the operator's models for the lane `embeddings` and for reranking.
+            tables: over this corpus and index, if some are kept.
 
         Raises:
             AgentloopError: INDEX_BUILD_FAILED.
@@ -59,7 +62,7 @@ class RetrievalSession:
         self._request = request
         self._ledger = ledger
         self._parser = parser
-        self.retriever = Retriever(corpus, chunks, parser, ledger, index)
+        self.retriever = Retriever(corpus, chunks, parser, ledger, index, tables)
         self._meaning = Meaning(
             semantics or Semantics(), corpus, chunks, self.retriever.text, self.retriever.terms, ledger
         )

@@ -1,0 +1,125 @@
+"""Which files can hold a literal, told by the words of the index, so that the others need no look.
+
+A run of letters and digits that stands in a chunk is a word of its index: each run of a literal is then
+such a word, the start or the end of one, or a part of one. Where the index can't tell (words too long for
+it, chunks that end inside a line, gaps of a log, derived text) a file is always among those to look at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agentloop.chunks import Chunks
+from agentloop.index.groups import Same, same
+from agentloop.index.lexical import LexicalIndex
+from agentloop.index.words import MAX_TERM
+from agentloop.types import Corpus, SourceFile
+
+MOST_WORDS = 400
+"""Words of the index that a run of a literal may be part of; more of them tell little."""
+MOST_CHUNKS = 2_500
+"""Above, a look at all files takes no longer."""
+MOST_UNKNOWN = 200
+"""Files that were read after the words were listed; above, they are listed anew."""
+_RUN = re.compile(r"[A-Za-z0-9]+")
+_WORDLIKE = bytes(code >= 128 or chr(code).isalnum() for code in range(256))
+_LONG_RUN = b"\x01" * (MAX_TERM + 1)
+
+
+class Words:
+    """All words of an index as one text, in which parts of words are found by a plain search."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._text = "\n".join(["", *words, ""]).encode()
+
+    def holding(self, part: str, *, ends: bool) -> list[str] | None:
+        """The words that hold `part`, at their end where that is asked; None for too many."""
+        text, found = self._text, dict[bytes, None]()
+        needle = part.encode() + (b"\n" if ends else b"")
+        at = text.find(needle)
+        while at >= 0:
+            end = text.find(b"\n", at)
+            found[text[text.rfind(b"\n", 0, at) + 1 : end]] = None
+            if len(found) > MOST_WORDS:
+                return None
+            at = text.find(needle, end)
+        return [word.decode() for word in found]
+
+
+class Sieve:
+    """Files by literal, for one state of the inputs. `before`, of an earlier state, makes it cheaper."""
+
+    def __init__(
+        self, corpus: Corpus, chunks: Chunks, index: LexicalIndex, before: Sieve | None = None
+    ) -> None:
+        """Take the words of an index over `chunks`; those of `before` where few files are new."""
+        self._chunks = chunks
+        self._index = index
+        self._long: dict[Same, bool] = _long_runs(corpus, {} if before is None else before._long)
+        self._words: Words
+        self._listed: frozenset[Same]
+        if before is None or len(self._long.keys() - before._listed) > MOST_UNKNOWN:
+            self._words, self._listed = Words(index.words()), frozenset(self._long)
+        else:
+            self._words, self._listed = before._words, before._listed
+        whole = frozenset(_whole(corpus, chunks))
+        self._always = frozenset(
+            file.index
+            for file in corpus.files
+            if file.index not in whole or same(file) not in self._listed or self._long[same(file)]
+        )
+        self._known: dict[str, frozenset[int] | None] = {}
+
+    def files(self, literal: str) -> frozenset[int] | None:
+        """The indexes of all files that can hold a literal, and of some that can't; None: any file can."""
+        if literal not in self._known:
+            self._known[literal] = self._look_up(literal)
+        return self._known[literal]
+
+    def _look_up(self, literal: str) -> frozenset[int] | None:
+        if not literal.isascii() or "\n" in literal:
+            return None
+        ways = []
+        for run in _RUN.finditer(literal):
+            words = self._way(run.group().lower(), run.start() > 0, run.end() < len(literal))
+            if words is not None:
+                ways.append(words)
+        if not ways:
+            return None
+        found = self._index.holding(ways, MOST_CHUNKS)
+        return None if found is None else self._always.union(map(self._chunks.files.__getitem__, found))
+
+    def _way(self, part: str, starts: bool, ends: bool) -> list[str] | None:
+        """The words that a run of a literal may be; None where they are too many, or can't be told."""
+        if len(part) > MAX_TERM:
+            return None
+        if starts and ends:
+            return [part]
+        if not starts:
+            return self._words.holding(part, ends=ends)
+        words = [word for word, _ in self._index.prefixed(part, MOST_WORDS + 1)]
+        return None if len(words) > MOST_WORDS else words
+
+
+def _long_runs(corpus: Corpus, known: dict[Same, bool]) -> dict[Same, bool]:
+    """Whether each file has a run of word characters that is too long to be a word of the index."""
+    return {same(file): _has_long_run(file, known.get(same(file))) for file in corpus.files}
+
+
+def _has_long_run(file: SourceFile, known: bool | None) -> bool:
+    if known is not None:
+        return known
+    return _LONG_RUN in file.content.read(0, file.content.size).translate(_WORDLIKE)
+
+
+def _whole(corpus: Corpus, chunks: Chunks) -> Iterator[int]:
+    """The files that lie in their chunks without gaps, none of which ends inside a line."""
+    starts, ends, first, last = chunks.byte_starts, chunks.byte_ends, chunks.line_starts, chunks.line_ends
+    for number, rows in chunks.runs():
+        file = corpus.files[number]
+        if file.derived is not None or starts[rows.start] or ends[rows.stop - 1] != file.content.size:
+            continue
+        inner = range(rows.start, rows.stop - 1)
+        if all(ends[n] == starts[n + 1] and last[n] < first[n + 1] for n in inner):
+            yield number
