@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,6 @@ from typing import Any
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.pipeline import Environment, Outcome, run
 from agentloop.request import QUESTION_FIELD, CompressRequest, InputType, TaskType, parse_request
-
-
-def own_process() -> None:
-    """Tell Python that this process serves one request: it makes many objects that live to its end.
-
-    The cycle collector would look at all of them again and again, for about a tenth of the time.
-    """
-    gc.set_threshold(100_000, 50, 100)
 
 
 async def compress(request: CompressRequest, env: Environment | None = None) -> Outcome:
