@@ -164,9 +164,13 @@ class Follower:
 
 
 async def _pause(flight: Flight) -> None:
-    """Wait for the next look: half a second of a run that goes on, longer for one that doesn't yet."""
+    """Wait for the next look: half a second of a run that goes on, longer for one that waits in a queue.
+
+    What runs on this machine has no queue: a warm host reads and indexes the inputs before its run starts.
+    """
     flight.moved.clear()
     if not flight.over.is_set():
-        seconds = LOOK_SECONDS if flight.started else WAITING_LOOK_SECONDS
+        at_work = flight.started or not flight.backend.survives_broker
+        seconds = LOOK_SECONDS if at_work else WAITING_LOOK_SECONDS
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(flight.moved.wait(), seconds)

@@ -68,6 +68,11 @@ class LocalBroker:
             self._port = await self._found()
             return self._port
 
+    async def warm(self) -> None:
+        """Have a broker and its workers ready for the first call, which is told of any trouble."""
+        with contextlib.suppress(Failure):
+            await self.port()
+
     async def _found(self) -> Port:
         from broker.app import AlreadyRunning
         from broker.backends.base import BackendUnavailable
@@ -123,7 +128,7 @@ class LocalBroker:
         """
         started: asyncio.Future[Port] = asyncio.get_running_loop().create_future()
         self._own = asyncio.create_task(self._run(started), name="embedded broker")
-        return await started
+        return await asyncio.shield(started)  # a caller that gives up leaves the broker to the next one
 
     async def _run(self, started: asyncio.Future[Port]) -> None:
         from broker.app import announce, running

@@ -14,6 +14,7 @@ from broker.mcp.render import Answer
 from broker.mcp.tools import BY_NAME, DEFAULT_WAIT, MOST_WAIT, Spec
 
 Progress = Callable[[float, str], Awaitable[None]]
+STARTING, ACCEPTED = 1.0, 2.0  # percent; the stages of a job begin above
 TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed_out"})
 
 
@@ -34,6 +35,7 @@ async def call(port: Port, name: str, arguments: Mapping[str, Any], progress: Pr
     spec = BY_NAME[name]
     try:
         if spec.task_type:
+            await progress(STARTING, "starting")  # the first call may have to wait for a broker
             handle, waiting = await submit(port, spec, arguments)
             return await result_within(port, handle, waiting, progress)
         return await _PLAIN[name](port, _checked(spec, arguments))
@@ -80,7 +82,8 @@ async def result_within(port: Port, handle: Json, waiting: Waiting, progress: Pr
 
 async def _follow(port: Port, job_id: str, seconds: float, progress: Progress) -> str:
     """Tell the progress of a job until it ends or the time is over; its last known state."""
-    highest = 0.0
+    highest = ACCEPTED
+    await progress(highest, "queued")
     try:
         async with asyncio.timeout(seconds):
             async for kind, data in port.events(job_id):

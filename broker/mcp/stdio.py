@@ -7,11 +7,12 @@ the first answers are out soon; the rest is in `stdio_serve`.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 from broker.mcp.greeting import Greeting
@@ -34,6 +35,9 @@ def take_streams() -> tuple[BinaryIO, int]:
     return os.fdopen(source, "rb"), sink
 
 
+_writing = threading.Lock()  # greetings and the SDK's messages come from different threads
+
+
 def send(sink: int, text: str) -> None:
     """Write one message.
 
@@ -41,48 +45,90 @@ def send(sink: int, text: str) -> None:
         BrokenPipeError: the client is gone.
     """
     data = text.encode("utf-8", "replace") + b"\n"
-    while data:
-        data = data[os.write(sink, data) :]
+    with _writing:
+        while data:
+            data = data[os.write(sink, data) :]
+
+
+class Reader:
+    """Reads the client's lines and answers those that only greet; all of them are handed on, in order.
+
+    `greeting.answered` has the ids that need no other answer. The end of the input is handed on as None.
+    """
+
+    def __init__(self, source: BinaryIO, sink: int) -> None:
+        self.greeting = Greeting()
+        self._source, self._sink = source, sink
+        self._greets = True
+        self._lock = threading.Lock()
+        self._kept: list[str | None] = []
+        self._hand_on: Callable[[str | None], object] = self._kept.append
+
+    def next(self) -> bool:
+        """Take one line; False at the end of the input."""
+        raw = self._source.readline()
+        line = raw.decode("utf-8", "replace") if raw else None
+        if line is not None and self._greets:
+            reply = self.greeting.reply(line)
+            self._greets = reply is not None
+            try:
+                if reply:
+                    send(self._sink, reply)
+            except BrokenPipeError:
+                line = None
+        with self._lock:
+            self._hand_on(line)
+        return line is not None
+
+    def rest(self, hand_on: Callable[[str | None], object]) -> None:
+        """Hand on what came so far, then what a thread reads from now on."""
+        with self._lock:
+            for line in self._kept:
+                hand_on(line)
+            self._hand_on = hand_on
+
+    def go_on(self) -> None:
+        """Read in a thread. A daemon: a read of a pipe that stays open can't be interrupted."""
+
+        def read() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                while self.next():
+                    pass
+
+        threading.Thread(target=read, daemon=True, name="mcp stdin").start()
+
+    @property
+    def asked(self) -> bool:
+        """Whether the client said more than its first greeting."""
+        return len(self._kept) > 1 or not self._greets
 
 
 def run(load: Callable[[], Settings]) -> int:
     """Serve one client until it closes its end; the exit status.
 
+    A client that greets and leaves costs nothing. With its second line it is at work: then everything that
+    a call needs is started, while the first lines go on being answered at once.
+
     Args:
         load: reads the settings; called once the first answers are out.
     """
     source, sink = take_streams()
-    greeting = Greeting()
-    warm = threading.Thread(target=_warm, daemon=True, name="mcp imports")
-    first: str | None = None
-    try:
-        for line in _greetable(source):
-            reply = greeting.reply(line)
-            if reply is None:
-                first = line
-                break
-            if reply:
-                send(sink, reply)
-            if not warm.is_alive() and warm.ident is None:
-                warm.start()
-    except BrokenPipeError:
+    reader = Reader(source, sink)
+    if not reader.next():
         return 0
-    if first is None:
-        return 0  # the client left without asking for anything
-    if warm.ident is not None:
-        warm.join()
+    imports = threading.Thread(target=_imports, daemon=True, name="mcp imports")
+    imports.start()
+    if not reader.asked and not reader.next():
+        return 0
+    reader.go_on()
+    imports.join()
     from broker.mcp.stdio_serve import serve_rest
 
-    serve_rest(load, [*greeting.lines, first], greeting.answered, source, sink)
+    serve_rest(load, reader, sink)
     return 0
 
 
-def _greetable(source: BinaryIO) -> Iterator[str]:
-    while raw := source.readline():
-        yield raw.decode("utf-8", "replace")
-
-
-def _warm() -> None:
+def _imports() -> None:
     """Import what a call needs, while the client reads what it got."""
     import broker.app
     import broker.client

@@ -7,11 +7,10 @@ import contextlib
 import json
 import logging
 import signal
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
-from broker.mcp.stdio import send
+from broker.mcp.stdio import Reader, send
 from broker.mcp.tools import MOST_WAIT
 
 if TYPE_CHECKING:
@@ -86,28 +85,17 @@ def refusal(line: str) -> str:
 
 
 class Input:
-    """Lines for the SDK: what was greeted first, then what a thread reads. Ends when the client closes.
+    """The client's lines for the SDK, also those that were greeted. Ends when the client closes.
 
     What is no message is refused here, by `refuse`.
     """
 
-    def __init__(
-        self, greeted: list[str], source: BinaryIO, pending: Pending, refuse: Callable[[str], Awaitable[None]]
-    ) -> None:
+    def __init__(self, reader: Reader, pending: Pending, refuse: Callable[[str], Awaitable[None]]) -> None:
         self._pending = pending
         self._refuse = refuse
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        for line in greeted:
-            self._lines.put_nowait(line)
         loop = asyncio.get_running_loop()
-        # a daemon: a read of a pipe that stays open can't be interrupted, and must not keep the process
-        threading.Thread(target=self._read, args=(source, loop), daemon=True, name="mcp stdin").start()
-
-    def _read(self, source: BinaryIO, loop: asyncio.AbstractEventLoop) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            for raw in source:
-                loop.call_soon_threadsafe(self._lines.put_nowait, raw.decode("utf-8", "replace"))
-            loop.call_soon_threadsafe(self._lines.put_nowait, None)
+        reader.rest(lambda line: loop.call_soon_threadsafe(self._lines.put_nowait, line))
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """The lines."""
@@ -153,29 +141,17 @@ class Output:
         """Nothing is held back."""
 
 
-def serve_rest(
-    load: Callable[[], Settings],
-    lines: list[str],
-    answered: set[str | int],
-    source: BinaryIO,
-    sink: int,
-) -> None:
-    """Serve from the first line that needs more than a greeting to the end of the input.
+def serve_rest(load: Callable[[], Settings], reader: Reader, sink: int) -> None:
+    """Serve to the end of the input.
 
     Args:
         load: reads the settings.
-        lines: what came so far. answered: the ids in it that have their answer.
+        reader: the lines, and which of them have their answer.
     """
-    asyncio.run(_serve(load, lines, answered, source, sink))
+    asyncio.run(_serve(load, reader, sink))
 
 
-async def _serve(
-    load: Callable[[], Settings],
-    lines: list[str],
-    answered: set[str | int],
-    source: BinaryIO,
-    sink: int,
-) -> None:
+async def _serve(load: Callable[[], Settings], reader: Reader, sink: int) -> None:
     from mcp.server.stdio import stdio_server
 
     from broker.config import SettingsError
@@ -206,9 +182,21 @@ async def _serve(
         async with contextlib.AsyncExitStack() as stack:
             if settings is not None:
                 broker = await stack.enter_async_context(LocalBroker(settings))
+                await stack.enter_async_context(_beside(broker.warm()))
             server = make_server(port_of, days * DAY_MS or None)
             pending = Pending()
-            output = Output(sink, answered, pending, task.cancel)
-            wire: Any = Input(lines, source, pending, output.send), output
+            output = Output(sink, reader.greeting.answered, pending, task.cancel)
+            wire: Any = Input(reader, pending, output.send), output
             async with stdio_server(*wire) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
+
+
+@contextlib.asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run `work` in a task that ends with the block."""
+    task = asyncio.create_task(work, name="mcp warm")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

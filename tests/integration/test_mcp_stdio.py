@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,31 @@ HELLO = {
     },
 }
 STARTED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def test_the_broker_is_ready_before_the_first_call(tmp_path: Path) -> None:
+    """A client that has greeted gets its lists at once, and a broker with its workers starts meanwhile."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "broker.cli", "mcp", "--home", str(tmp_path / "home")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for message in (HELLO, STARTED, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}):
+            process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [1, 2]
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "home" / "broker.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.stdin.close()
+        assert process.stdout.read() == ""  # what was greeted is answered once
+        assert process.wait(60) == 0
+    assert not (tmp_path / "home" / "broker.json").exists()
 
 
 def test_nothing_but_protocol_on_stdout(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentloop.rundir import RunDir
 from broker.backends.base import Run, RunState, RunUpdate
 from broker.jobs.model import Job, State
 from broker.jobs.prepare import Preparer
@@ -159,6 +160,35 @@ async def test_a_worker_that_never_beats_is_stopped_and_retried(
             if found.state.terminal:
                 break
         assert (found.state, found.attempt, found.failures) == (State.SUCCEEDED, 2, 1)
+
+
+async def test_work_of_a_warm_host_is_told_before_its_run_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.jobs.follow.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("broker.jobs.follow.WAITING_LOOK_SECONDS", 3600.0)
+    told = asyncio.Event()
+
+    async def script(run: Run) -> AsyncIterator[RunUpdate]:
+        beat = {"ts": "1", "stage": "chunking", "percent": 20.0, "metrics": {}}
+        attempt = RunDir(run.run_dir).attempt(run.label)
+        attempt.path.mkdir(parents=True, exist_ok=True)
+        attempt.publish_json("heartbeat.json", beat)
+        await told.wait()
+        yield RunUpdate(RunState.RUNNING)
+        publish_pack(run)
+        yield RunUpdate(RunState.EXITED, exit_code=0)
+
+    async with bench(tmp_path, script) as b, asyncio.timeout(20):
+        made = await b.put()
+        with b.bus.subscribe(made.job_id) as changed:
+            while (found := await b.store.get(made.job_id)) is not None and found.stage != "chunking":
+                changed.clear()
+                await changed.wait()
+        assert found is not None
+        assert (found.state, found.percent) == (State.DISPATCHING, 20.0)
+        told.set()
+        assert (await b.ended(made.job_id)).state is State.SUCCEEDED
 
 
 async def test_a_full_backend_holds_its_own_jobs_only(tmp_path: Path) -> None:

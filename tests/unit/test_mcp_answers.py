@@ -175,7 +175,7 @@ async def test_progress_only_rises() -> None:
 
     events = [("stage", {"percent": p, "stage": "s"}) for p in (10, 40, 5, 40, 60)]
     await calls.call(FakePort(*events, end={"state": "succeeded"}), "rag_compress", ASKED, progress)
-    assert seen == [10, 40, 60]
+    assert seen == [1, 2, 10, 40, 60]  # starting and queued are told at once
 
 
 @pytest.mark.parametrize("asked", [{"max_wait_seconds": 0.05}, {"wait_for_result": False}])
