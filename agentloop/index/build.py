@@ -105,8 +105,8 @@ class IndexBuild:
         for document, key in zip(self._documents.of(file, chunks, rows, text), self._keys, strict=False):
             document.add_unsigned("id", key)
             self._waiting.append(document)
-        if len(self._waiting) >= _TOGETHER:
-            self._hand_over()
+            if len(self._waiting) >= _TOGETHER:
+                self._hand_over()
 
     def _hand_over(self) -> None:
         for document in self._waiting:
