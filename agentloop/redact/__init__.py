@@ -22,6 +22,7 @@ __all__ = ["MASK", "Cleaned", "Redactor", "instruction_like", "neutralise", "red
 
 MASK = "[redacted]"
 MIN_REMEMBERED = 8  # shorter values are words: remembering them would mask ordinary text
+MOST_SEEN = 2_000  # texts whose secrets are remembered by their places
 PIECE = 8  # so many characters of a remembered secret are a leak
 
 
@@ -44,6 +45,7 @@ class Redactor:
     phi: bool = False
     _known: dict[str, None] = field(default_factory=dict)
     _pieces: set[str] = field(default_factory=set)
+    _seen: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def learn(self, text: str) -> int:
         """Remember the secrets of a source text; their number."""
@@ -85,6 +87,16 @@ class Redactor:
         return bool(self._spans(text) or self._copies(text))
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
+        known = self._seen.get(
+            text
+        )  # a source is learnt and then cleaned, a claim is cleaned and then verified
+        if known is None:
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
+            known = self._seen[text] = tuple(self._look(text))
+        return list(known)
+
+    def _look(self, text: str) -> list[tuple[int, int]]:
         found = _seen_through(text, secret_spans)
         if self.phi:
             found += _seen_through(text, phi_spans)
