@@ -16,7 +16,10 @@ from agentloop.types import Chunk, ChunkType
 
 _TYPES = tuple(ChunkType)
 _CODES = {kind: code for code, kind in enumerate(_TYPES)}
-_FILE, _NAME = 0, 5  # places of columns
+_FILE, _NAME, _ITEMS = 0, 5, 6  # places of columns
+_NO_ITEMS = (-1, -1, 0, 0)
+Items = tuple[int, int, int, int]
+"""First and last item of a chunk over derived text, and the characters of their joined text."""
 Dump = tuple[int, list[bytes], list[str]]
 """Chunks for another process: how many, their columns, their names."""
 
@@ -64,6 +67,11 @@ class Chunks(Sequence[Chunk]):
         """The name of a chunk."""
         return self._names[self._columns[5][index]]
 
+    def items(self, index: int) -> Items:
+        """First and last item of a chunk over derived text, and the characters of their joined text."""
+        first, last, start, end = self._columns[_ITEMS:]
+        return first[index], last[index], start[index], end[index]
+
     def named(self) -> Iterator[tuple[int, str]]:
         """The chunks that have a name, in order, and their names."""
         names = self._names
@@ -87,19 +95,19 @@ class Chunks(Sequence[Chunk]):
         file: int,
         spans: Sequence[Span4],
         types: Iterable[ChunkType],
-        names: Iterable[str],
+        names: Iterable[str] = (),
+        items: Sequence[Items] = (),
     ) -> None:
-        """Add the chunks of a file whose text is not derived: their spans in order, types and names."""
+        """Add chunks of a file: their spans in order, types, and where they have any, names and items."""
         count = len(spans)
         columns = self._columns
-        columns[0].extend(repeat(file, count))
-        for column, values in zip(columns[1:5], zip(*spans, strict=True), strict=False):
+        columns[_FILE].extend(repeat(file, count))
+        for column, values in zip(columns[1:_NAME], zip(*spans, strict=True), strict=False):
             column.extend(values)
-        columns[5].extend(map(self._number, names))
-        for column in columns[6:8]:
-            column.extend(repeat(-1, count))
-        for column in columns[8:]:
-            column.extend(repeat(0, count))
+        columns[_NAME].extend(map(self._number, names) if names else repeat(0, count))
+        rows = items or repeat(_NO_ITEMS, count)
+        for column, values in zip(columns[_ITEMS:], zip(*rows, strict=True), strict=False):
+            column.extend(values)
         self._type.extend(map(_CODES.__getitem__, types))
 
     def extend(self, other: Chunks, rows: range, file: int) -> None:

@@ -46,7 +46,7 @@ class PackedItems(Sequence[Item]):
     """A sequence of items. Append first, then read; slices are tuples of items."""
 
     __slots__ = (
-        "_begins", "_blocks", "_columns", "_firsts", "_group", "_groups", "_id_end", "_known", "_open",
+        "_at", "_begins", "_blocks", "_columns", "_firsts", "_group", "_groups", "_id_end", "_known", "_open",
         "_open_chars", "_recent", "_text_end", "chars",
     )  # fmt: skip
 
@@ -63,6 +63,7 @@ class PackedItems(Sequence[Item]):
         self._open: list[str] = []  # the last block's parts while it grows
         self._open_chars = 0
         self._recent: tuple[tuple[int, str], ...] = ()
+        self._at = (0, 0, "")  # the block that was read last: its first item, the one behind it, its text
         self.chars = 0  # of text in all items
         for item in items:
             self.append(item)
@@ -113,7 +114,7 @@ class PackedItems(Sequence[Item]):
         self._open, self._open_chars = list(other._open), other._open_chars
         numbers = [self._number(group) for group in other._groups]
         self._group.extend(numbers[number] for number in other._group)
-        self._recent = ()
+        self._recent, self._at = (), (0, 0, "")
         self.chars += other.chars
 
     def regrouped(self, told: Callable[[Group], Group]) -> PackedItems:
@@ -210,7 +211,13 @@ class PackedItems(Sequence[Item]):
 
     def text(self, index: int) -> str:
         """The text of an item."""
-        return self._block_of(index)[0][self._begins[index] : self._text_end[index]]
+        first, behind, block = self._at
+        if not first <= index < behind:
+            number = bisect_right(self._firsts, index) - 1
+            behind = self._firsts[number + 1] if number + 1 < len(self._firsts) else len(self._begins)
+            block = self._block(number)
+            self._at = (self._firsts[number], behind, block)
+        return block[self._begins[index] : self._text_end[index]]
 
     def size(self, index: int) -> int:
         """Number of characters of an item's text; nothing is decompressed for it."""

@@ -113,6 +113,10 @@ class Derived:
             return "\n".join([items.text(n) for n in range(first, last + 1)])
         return "\n".join(item.text for item in items[first : last + 1])
 
+    def part(self, first: int, last: int, start: int, end: int) -> str:
+        """The characters `[start, end)` of the text of items `first..last`, inclusive."""
+        return self.joined(first, last)[start:end]
+
     def size(self, index: int) -> int:
         """Number of characters of an item's text."""
         items = self.items
@@ -224,8 +228,7 @@ class Corpus:
 def text_of(file: SourceFile, chunk: Chunk) -> str:
     """The text of a chunk of `file`, as `Corpus.text` has it."""
     if file.derived is not None:
-        joined = file.derived.joined(chunk.first_item, chunk.last_item)
-        return joined[chunk.char_start : chunk.char_end]
+        return file.derived.part(chunk.first_item, chunk.last_item, chunk.char_start, chunk.char_end)
     return file.content.read(chunk.byte_start, chunk.byte_end).decode("utf-8", "replace")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 
 from agentloop.chunking.windows import WINDOW_CHARS
-from agentloop.chunks import Chunks
+from agentloop.chunks import Chunks, Items
+from agentloop.items import Span4
 from agentloop.types import Chunk, ChunkType, Derived, FileKind, Item, SourceFile
 
 
@@ -41,14 +43,18 @@ def add_derived(chunks: Chunks, file: SourceFile, derived: Derived) -> None:
 
 def _add_records(chunks: Chunks, file: int, derived: Derived) -> None:
     """A chunk a record, windows of a long one. No item is made for it: an export may have 100,000."""
-    record = ChunkType.RECORD
+    spans: list[Span4] = []
+    items: list[Items] = []
     for number, span in enumerate(derived.spans()):
         size = derived.size(number)
         if size <= WINDOW_CHARS:
-            chunks.append(Chunk(file, *span, record, "", number, number, 0, size))
+            spans.append(span)
+            items.append((number, number, 0, size))
             continue
         for start, end in _cuts(derived.joined(number, number), size):
-            chunks.append(Chunk(file, *span, record, "", number, number, start, end))
+            spans.append(span)
+            items.append((number, number, start, end))
+    chunks.add(file, spans, repeat(ChunkType.RECORD, len(spans)), items=items)
 
 
 def _together(one: Item, other: Item) -> bool:

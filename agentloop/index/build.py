@@ -14,7 +14,7 @@ import tantivy
 from agentloop.chunks import Chunks
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.index import words
-from agentloop.types import Corpus, FileKind, SourceFile, text_of
+from agentloop.types import Corpus, FileKind, SourceFile
 
 Beside = tuple[str, str, str]
 """Index text beside a chunk's own: parts of its identifiers, terms of other scripts, parts of its name."""
@@ -201,7 +201,8 @@ class _Documents:
                 data = read(start, end)
                 text = data.decode("utf-8", "replace")
             else:
-                data = text_of(file, chunks[row]).encode("utf-8", "replace")  # JSON may hold lone surrogates
+                part = file.derived.part(*chunks.items(row))
+                data = part.encode("utf-8", "replace")  # JSON may hold lone surrogates
                 text = data.decode("utf-8")
             name = chunks.name(row)
             if made is None:
