@@ -250,12 +250,15 @@ def to_json(model: BaseModel) -> dict[str, Any]:
     return short
 
 
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def canonical(value: Any) -> str:
     """Compact JSON text, keys in model order, characters outside ASCII as they are.
 
     Lone surrogates (file names that are not UTF-8) are written as `\\udcXX` escapes: lossless.
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _compact(value)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -3,6 +3,7 @@
     python bench/broker.py storm [--rate 200] [--seconds 30]
     python bench/broker.py durable                   # the most submits a second that are stored
     python bench/broker.py queue [--jobs 10000]      # status and list over a long queue
+    python bench/broker.py memory [--jobs 10000]     # the broker after 1,000 and after all finished jobs
     python bench/broker.py warm FOLDER               # cold, same question, another, after one changed file
     python bench/broker.py together FOLDER [--jobs 24]
 
@@ -21,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import aiohttp
@@ -77,11 +78,29 @@ def resident(found: Server) -> float:
 def processor(found: Server) -> float:
     """The broker process's own processor seconds so far, without its workers'."""
     assert found.process is not None
-    fields = Path(f"/proc/{found.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return spent_by(found.process.pid, (11, 12))
 
 
-async def submit(http: aiohttp.ClientSession, body: dict[str, object]) -> int:
+def spent_by(process: int, fields: tuple[int, ...]) -> float:
+    """Processor seconds of a process: fields of its `stat`, 11 and 12; 13 and 14 of its ended children."""
+    found = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(found[field]) for field in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def workers(found: Server) -> float:
+    """Processor seconds of the processes below the broker, with their children that have ended."""
+    assert found.process is not None
+    waiting, total = [found.process.pid], 0.0
+    while waiting:
+        process = waiting.pop()
+        with contextlib.suppress(OSError):
+            below = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+            waiting += map(int, below)
+            total += sum(spent_by(int(child), (11, 12, 13, 14)) for child in below)
+    return total
+
+
+async def submit(http: aiohttp.ClientSession, body: Mapping[str, object]) -> int:
     """One submit; its status."""
     async with http.post("/v1/jobs", json=body) as response:
         await response.read()
@@ -121,7 +140,7 @@ async def durable(seconds: int) -> None:
         body = {"task_type": "rag_compress", "query": "q", "input_refs": [ref]}
         async with session(found) as http:
             until, spent = time.monotonic() + seconds, []
-            before = processor(found)
+            before, ours, theirs = processor(found), time.process_time(), workers(found)
 
             async def loop() -> None:
                 while time.monotonic() < until:
@@ -131,7 +150,39 @@ async def durable(seconds: int) -> None:
 
             await asyncio.gather(*(loop() for _ in range(CONNECTIONS)))
             told(f"durable, {len(spent) / seconds:.0f} submits a second", spent)
-            print(f"broker: {(processor(found) - before) / len(spent) * 1000:.2f} ms of a core a submit")
+            shares = {
+                "broker": processor(found) - before,
+                "this client": time.process_time() - ours,
+                "workers, running jobs": workers(found) - theirs,
+            }
+            for name, used in shares.items():
+                each = used / len(spent) * 1000
+                print(f"{name}: {each:.2f} ms of a core a submit, {used / seconds:.0%} of a core")
+
+
+async def memory(jobs: int) -> None:
+    """Real jobs one after the other and side by side, each submitted, waited for and fetched."""
+    with broker() as found:
+        ref = {"type": "file", "uri": str(found.roots / "a.py")}
+        async with session(found) as http:
+            began, done, told_at = time.monotonic(), 0, {100, 1000, jobs // 2, jobs}
+
+            async def loop(numbers: Iterator[int]) -> None:
+                nonlocal done
+                for number in numbers:
+                    body = {"query": f"question {number % 50}", "input_refs": [ref]}
+                    async with http.post("/v1/rag/compressions?wait=60", json=body) as response:
+                        job = await response.json()
+                    async with http.get(f"/v1/jobs/{job['job_id']}/result?wait=60") as response:
+                        assert response.status == 200, await response.text()
+                        await response.read()
+                    done += 1
+                    if done in told_at:
+                        spent = time.monotonic() - began
+                        print(f"{done} finished jobs in {spent:.0f} s: broker {resident(found):.1f} MiB")
+
+            numbers = iter(range(jobs))
+            await asyncio.gather(*(loop(numbers) for _ in range(8)))
 
 
 async def queue(jobs: int) -> None:
@@ -220,7 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("storm", "durable", "queue", "warm", "together"))
+    parser.add_argument("what", choices=("storm", "durable", "queue", "memory", "warm", "together"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--rate", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=30)
@@ -232,6 +283,8 @@ def main() -> None:
         asyncio.run(durable(args.seconds))
     elif args.what == "queue":
         asyncio.run(queue(args.jobs or 10_000))
+    elif args.what == "memory":
+        asyncio.run(memory(args.jobs or 10_000))
     elif args.folder is None:
         parser.error(f"{args.what} needs a FOLDER")
     elif args.what == "warm":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
+import itertools
 import logging
 import re
 import secrets
@@ -33,6 +35,9 @@ HANDLER_ARGS: dict[str, Any] = {
 }
 _REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
+_RUN = secrets.token_hex(4)  # of this process: request ids count on from it
+_count = itertools.count(1)
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -52,6 +57,7 @@ class Guards:
 GUARDS = web.AppKey("guards", Guards)
 
 
+@functools.lru_cache(256)
 def _loopback(name: str) -> bool:
     if name == "localhost":
         return True
@@ -61,6 +67,7 @@ def _loopback(name: str) -> bool:
         return False
 
 
+@functools.lru_cache(256)
 def _host_name(value: str) -> str:
     """The name in a Host header or origin, without its port; empty when malformed."""
     try:
@@ -164,7 +171,7 @@ async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Request id, checks, errors, one access line."""
     request.app[GUARDS].silent.discard(request.protocol)
     given = request.headers.get("X-Request-ID", "")
-    request[REQUEST_ID] = given if _REQUEST_ID_FORM.fullmatch(given) else secrets.token_hex(8)
+    request[REQUEST_ID] = given if _REQUEST_ID_FORM.fullmatch(given) else f"{_RUN}{next(_count):08x}"
     began = time.monotonic()
     response = await _handled(request, handler)
     if not response.prepared:

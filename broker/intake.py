@@ -17,8 +17,9 @@ from broker.fitness import refuse_misfit
 from broker.jobs.artifacts import EVIDENCE_PACK, INPUT_MANIFEST, LOCAL_INDEX, read_artifact
 from broker.jobs.model import Artifact, Job, new_id
 from broker.jobs.store import Store
+from broker.offload import Offload
 from broker.planner import ELEVATED_QOS, QOS_DEFAULT, Tier, make_plan
-from broker.policy import ARTIFACT_SCHEME, Authorised, authorise, verify_declared
+from broker.policy import ARTIFACT_SCHEME, Authorised, authorise, roots_of, verify_declared
 from broker.shards import ShardLimits, Sizes
 
 
@@ -30,6 +31,12 @@ class Intake:
         self._backends = backends
         self._settings = settings
         self._sizes = Sizes(ShardLimits.of(settings))
+        self._offload = Offload()
+
+    def _at_once(self, request: CompressRequest) -> bool:
+        """Whether nothing has to be hashed or walked to measure a request's inputs."""
+        refs = request.input_refs
+        return all(ref.content_hash is None and self._sizes.known(ref.uri) for ref in refs)
 
     async def new_job(self, caller: Principal, request: CompressRequest, digest: str) -> Job:
         """The job of a request; `digest` is the request's hash.
@@ -53,19 +60,25 @@ class Intake:
             )
         request = await self.with_indexes(caller, request)
         artifacts = await self.referenced(caller, request)
-        rules = self._settings.rules(caller.namespace)
-        settings = self._settings
+        settings, rules = self._settings, self._settings.rules(caller.namespace)
+        chains = backend.name == "slurm" and settings.slurm_chain_mb > 0
 
-        def look() -> tuple[Authorised, bool, int]:
-            """All that touches the file system, on one thread: it may be slow, and hang on NFS."""
-            allowed = authorise(request, rules, artifacts, settings.home)
+        def measure(allowed: Authorised) -> tuple[bool, int]:
+            """Whether the request is split, and the bytes of its inputs where a chain depends on them."""
             verify_declared(allowed.request)
             broad = self._sizes.broad(allowed.request)
-            chains = backend.name == "slurm" and settings.slurm_chain_mb and not broad
-            size = sum(self._sizes.of(ref.uri).bytes for ref in allowed.request.input_refs) if chains else 0
-            return allowed, broad, size >> 20
+            if broad or not chains:
+                return broad, 0
+            return broad, sum(self._sizes.of(ref.uri).bytes for ref in allowed.request.input_refs)
 
-        allowed, broad, size = await asyncio.to_thread(look)
+        def look() -> tuple[Authorised, tuple[bool, int] | None]:
+            """All that touches the file system, on a thread: it may be slow, and hang on NFS."""
+            allowed = authorise(request, rules, artifacts, settings.home)
+            return allowed, measure(allowed) if self._at_once(allowed.request) else None
+
+        allowed, measured = await self._offload.run(roots_of(request, rules.roots), look)
+        broad, size = measured if measured is not None else await asyncio.to_thread(measure, allowed)
+        size >>= 20
         chain = 0 < settings.slurm_chain_mb <= size and Tier.CPU in backend.tiers
         planned = make_plan(request, settings, chain=chain, estimate={"input_mb": size} if size else None)
         if backend.name == "slurm" and request.task_params.mode is Mode.AGENTIC:
@@ -106,6 +119,8 @@ class Intake:
         Raises:
             BrokerError: ARTIFACT_CORRUPT.
         """
+        if not any(ref.uri.startswith(ARTIFACT_SCHEME) for ref in request.input_refs):
+            return request
         refs: list[InputRef] = []
         for ref in request.input_refs:
             name = ref.uri.removeprefix(ARTIFACT_SCHEME)

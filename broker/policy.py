@@ -68,6 +68,12 @@ def inside(path: str, roots: Iterable[str], index: int) -> str:
     )
 
 
+def roots_of(request: CompressRequest, roots: Iterable[str]) -> tuple[str, ...]:
+    """The roots that a request's refs name by their text; nothing is opened. Other refs have none."""
+    named = [ref.uri.removeprefix("file://") for ref in request.input_refs]
+    return tuple(root for root in roots if any(_below(path, root) is not None for path in named))
+
+
 def _walk(root: str, rest: str, index: int) -> str:
     whole = root
     for part in [p for p in rest.split("/") if p]:

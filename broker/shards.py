@@ -81,6 +81,12 @@ class Sizes:
         self._known[path] = (time.monotonic(), weight)
         return weight
 
+    def known(self, path: str) -> bool:
+        """Whether `of` answers without a walk."""
+        found = self._known.get(path)
+        fresh = found is not None and time.monotonic() - found[0] < SIZE_SECONDS
+        return fresh or not os.path.isdir(path)
+
     def _measure(self, path: str) -> Weight:
         try:
             if not os.path.isdir(path):

@@ -115,6 +115,11 @@ def _depth(text: str) -> int:
     return deepest
 
 
+_decoder = json.JSONDecoder(
+    parse_constant=_no_constant, parse_int=_integer, parse_float=_float, object_pairs_hook=_members
+)
+
+
 def loads(data: bytes) -> Any:
     """Parse JSON, refusing what parsers disagree on: duplicate members, NaN, lone surrogates, wild numbers.
 
@@ -129,13 +134,7 @@ def loads(data: bytes) -> Any:
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise _bad(f"The body nests deeper than {MAX_DEPTH} levels.")
     try:
-        value = json.loads(
-            text,
-            parse_constant=_no_constant,
-            parse_int=_integer,
-            parse_float=_float,
-            object_pairs_hook=_members,
-        )
+        value = _decoder.decode(text)
     except json.JSONDecodeError as exc:
         raise _bad(f"The body is not JSON: {exc.msg} at character {exc.pos}.") from None
     if "\\u" in text:

@@ -36,9 +36,12 @@ def text_hash(*parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
+_sorted = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
+
+
 def value_hash(value: Any) -> str:
     """Hash of a JSON value, independent of the order of its members."""
-    return text_hash(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True))
+    return text_hash(_sorted(value))
 
 
 def _part(value: str) -> str:

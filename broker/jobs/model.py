@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -156,8 +157,30 @@ class Artifact:
     public_id: str = ""
 
 
+class _Randomness:
+    """Random bytes of the kernel, fetched for many ids at once: a fetch lets another thread run first."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        os.register_at_fork(after_in_child=self._forget)  # or parent and child would give the same ids
+
+    def _forget(self) -> None:
+        self._bytes = b""
+
+    def take(self) -> int:
+        """80 fresh bits."""
+        if len(self._bytes) < _ID_BYTES:
+            self._bytes = secrets.token_bytes(_ID_BYTES * 256)
+        taken, self._bytes = self._bytes[:_ID_BYTES], self._bytes[_ID_BYTES:]
+        return int.from_bytes(taken, "big")
+
+
+_ID_BYTES = 10
+_randomness = _Randomness()
+
+
 def new_id(prefix: str) -> str:
     """`prefix_` and a ULID: 48 bits of time, so that ids sort, and 80 random bits against guessing."""
-    number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
+    number = (time.time_ns() // 1_000_000 << 80) | _randomness.take()
     digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)]
     return f"{prefix}_{''.join(digits)}"

@@ -24,8 +24,11 @@ class StaleJob(Exception):
     """The job changed since it was read; read it again and decide anew."""
 
 
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
 def _dump(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return None if value is None else _encode(value)
 
 
 def job_from_row(row: Row) -> Job:
