@@ -33,7 +33,7 @@ Key = tuple[str, str, str, str]
 """Kind, language, path and content hash of a file: all that its chunks and index text depend on."""
 
 
-class Made(NamedTuple):
+class _Made(NamedTuple):
     """The chunks of a file, and what is indexed beside their text."""
 
     chunks: Dump
@@ -45,7 +45,10 @@ def _key(file: SourceFile) -> Key:
 
 
 class Ahead:
-    """The parent's side: `offer` files as they are read, `flush` when all are, then ask `of`, in order."""
+    """The parent's side: `offer` files as they are read, `flush`, then ask for `chunks` and `text` in order.
+
+    `close()` ends the child; what it gave until then stays.
+    """
 
     def __init__(self) -> None:
         """Fork.
@@ -70,11 +73,11 @@ class Ahead:
         self._sent: dict[Key, int] = {}  # the number of the batch that a file went with
         self._batches = 0
         self._received = 0
-        self._made: dict[Key, Made] = {}
+        self._made: dict[Key, _Made] = {}
         self.close = weakref.finalize(self, _end, pid, ours)
 
     def offer(self, file: SourceFile) -> None:
-        """Send a file, if its chunks can be made there. `offer`, `flush` and `of` raise nothing."""
+        """Send a file, if its chunks can be made there. Nothing here raises."""
         if (
             file.derived is not None
             or file.kind is FileKind.LOG
@@ -102,8 +105,17 @@ class Ahead:
         except OSError:
             self.close()
 
-    def of(self, file: SourceFile) -> Made | None:
-        """What the child made of a file; None where the parent has to. Waits for the child."""
+    def chunks(self, file: SourceFile) -> Dump | None:
+        """The chunks of a file; None where the parent has to make them. Waits for the child."""
+        made = self._of(file)
+        return None if made is None else made.chunks
+
+    def text(self, file: SourceFile) -> FileText | None:
+        """What is indexed beside the text of a file; None where the parent has to make it."""
+        made = self._of(file)
+        return None if made is None else made.text
+
+    def _of(self, file: SourceFile) -> _Made | None:
         key = _key(file)
         batch = self._sent.get(key)
         if batch is None:
@@ -118,7 +130,7 @@ class Ahead:
     def _take(self, answers: list[Any]) -> None:
         self._received += 1
         for key, chunks, path, beside in answers:
-            self._made[key] = Made(chunks, FileText(path, beside))
+            self._made[key] = _Made(chunks, FileText(path, beside))
 
 
 def start() -> Ahead | None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from agentloop.budget import Ledger
 from agentloop.cache.warm import baselines, primary
 from agentloop.chunking import chunk_corpus
-from agentloop.chunks import Chunks, Dump
+from agentloop.chunks import Chunks
 from agentloop.environment import Environment, Outcome, Run, no_progress
 from agentloop.errors import Stage
 from agentloop.index.build import IndexBuild, build_errors
@@ -52,6 +52,8 @@ async def _stages(job: Run, parser: SymbolParser) -> Outcome:
         index = warm.index if searched else None
     else:
         chunks = await job.stage(Stage.CHUNKING, 0.2, lambda: _chunked(job, corpus, begun))
+        if env.ahead is not None:
+            env.ahead.close()
         # waiting for the index leaves the interpreter idle
         asyncio.get_running_loop().run_in_executor(None, import_module, "agentloop.answer")
     if searched and any(file.kind is FileKind.CODE for file in corpus.files):
@@ -67,17 +69,10 @@ def _discovered(job: Run) -> Corpus:
     """The corpus of the request: the one that was kept, told to the ledger, or a new one."""
     request, env, ledger = job.request, job.env, job.ledger
     if env.warm is None:
-        ahead = env.ahead
-        corpus = discover(
-            request,
-            env.caps,
-            env.policy,
-            ledger,
-            stdin=env.stdin,
-            read=None if ahead is None else ahead.offer,
-        )
-        if ahead is not None:
-            ahead.flush()
+        read = None if env.ahead is None else env.ahead.offer
+        corpus = discover(request, env.caps, env.policy, ledger, stdin=env.stdin, read=read)
+        if env.ahead is not None:
+            env.ahead.flush()
         return corpus
     env.warm.check_declared(request)
     env.warm.tell(ledger)
@@ -86,17 +81,13 @@ def _discovered(job: Run) -> Corpus:
 
 def _chunked(job: Run, corpus: Corpus, begun: IndexBuild | None) -> Chunks:
     """The chunks that may become evidence, handed to the index while further ones are made."""
-
     left_out, ahead = baselines(corpus), job.env.ahead
-
-    def known(file: SourceFile) -> Dump | None:
-        found = None if ahead is None else ahead.of(file)
-        return None if found is None else found.chunks
 
     def made(file: SourceFile, chunks: Chunks, rows: range) -> None:
         if begun is not None and file.input_id not in left_out:
-            found = None if ahead is None else ahead.of(file)
+            text = None if ahead is None else ahead.text(file)
             with build_errors():
-                begun.add(file, chunks, rows, None if found is None else found.text)
+                begun.add(file, chunks, rows, text)
 
+    known = None if ahead is None else ahead.chunks
     return primary(corpus, chunk_corpus(corpus, job.ledger, job.env.caps, made, known))

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from agentloop.ahead import Ahead
 from agentloop.budget import Ledger
 from agentloop.chunking import chunk_corpus
 from agentloop.chunks import Chunks
 from agentloop.clock import Clock
 from agentloop.config import Caps, Policy
 from agentloop.errors import Stage, WarningCode
+from agentloop.index.build import known_text
 from agentloop.index.groups import Same, same
 from agentloop.index.lexical import LexicalIndex
 from agentloop.request import CompressRequest, InputRole, InputType
@@ -149,10 +151,12 @@ def build(
     kept: Warm | None = None,
     lasting: bool = False,
     progress: Progress = lambda stage, done: None,
+    ahead: Ahead | None = None,
 ) -> Warm:
     """Discover, chunk and index the inputs of a request, reusing what an earlier build still has right.
 
-    `lasting`: it is to be kept for later requests, so the index is made to be updated.
+    `lasting`: it is to be kept for later requests, so the index is made to be updated. `ahead`: a process
+    that makes chunks of a first build.
 
     Declared hashes are not compared here: see `Warm.check_declared`.
 
@@ -170,17 +174,27 @@ def build(
     )
     corpus = _edited(kept, snapshot, request, caps, policy, ledger) if kept and snapshot else None
     if corpus is None:
-        corpus = discover(undeclared, caps, policy, ledger, known=_Known(kept) if kept else None)
+        corpus = discover(
+            undeclared,
+            caps,
+            policy,
+            ledger,
+            known=_Known(kept) if kept else None,
+            read=None if ahead is None else ahead.offer,
+        )
+        if ahead is not None:
+            ahead.flush()
     layers = ["file_hash"] if kept else []
     progress(Stage.CHUNKING, 0.2)
-    chunks, reused = _chunks(corpus, ledger, caps, kept)
+    chunks, reused = _chunks(corpus, ledger, caps, kept, ahead)
     layers += ["chunks"] if reused else []
     progress(Stage.INDEXING, 0.3)
     chosen = primary(corpus, chunks)
+    known = None if ahead is None else known_text(corpus, chosen, ahead.text)
     index = (
         kept.index.updated(kept.corpus, corpus, chosen)
         if kept is not None and reused
-        else LexicalIndex(corpus, chosen, updatable=lasting)
+        else LexicalIndex(corpus, chosen, updatable=lasting, known=known)
     )
     tables: Tables | None = None
     if lasting:
@@ -271,11 +285,14 @@ class _Known:
         return file if self._snapshot.steady(place, identity(status)) else None
 
 
-def _chunks(corpus: Corpus, ledger: Ledger, caps: Caps, kept: Warm | None) -> tuple[Chunks, bool]:
+def _chunks(
+    corpus: Corpus, ledger: Ledger, caps: Caps, kept: Warm | None, ahead: Ahead | None
+) -> tuple[Chunks, bool]:
     """Chunks of all files, and whether some were taken over. A build that warned is chunked anew, whole."""
     warned = kept is not None and any(stage is Stage.CHUNKING for _, _, stage in kept.warnings)
     if kept is None or warned or any(info.role is InputRole.BASELINE for info in corpus.inputs):
-        return chunk_corpus(corpus, ledger, caps), False
+        known = None if ahead is None else ahead.chunks
+        return chunk_corpus(corpus, ledger, caps, known=known), False
     old = {same(file): file.index for file in kept.corpus.files}
     rows = dict(kept.chunks.runs())
     found = Chunks()

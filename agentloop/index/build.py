@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, groupby
 from pathlib import Path
@@ -167,6 +167,22 @@ class FileText(NamedTuple):
     beside: Sequence[Beside]
 
 
+def known_text(corpus: Corpus, chunks: Chunks, text: Callable[[SourceFile], FileText | None]) -> Known:
+    """The index text of files that `text` knows, as an index that is to be updated keeps it."""
+    known: Known = {}
+    for file, rows in chunks.runs():
+        source = corpus.files[file]
+        made = text(source)
+        if made is not None:
+            for row, beside in zip(rows, made.beside, strict=True):
+                known[_key(source, chunks.byte_starts[row], chunks.byte_ends[row])] = beside
+    return known
+
+
+def _key(file: SourceFile, start: int, end: int) -> tuple[str, int, int]:
+    return f"{file.kind}:{file.content_hash}", start, end
+
+
 class IndexText:
     """Makes what is indexed beside a text; words that were split once are remembered."""
 
@@ -227,7 +243,7 @@ class _Documents:
         """What is indexed beside a chunk's text: most of the time that a document takes."""
         if self._known is None or file.derived is not None:
             return self._text.beside(file.kind, name, text, data)
-        key = (f"{file.kind}:{file.content_hash}", *span)
+        key = _key(file, *span)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._text.beside(file.kind, name, text, data)

@@ -66,11 +66,13 @@ class LexicalIndex:
         *,
         updatable: bool = False,
         begun: IndexBuild | None = None,
+        known: Known | None = None,
     ) -> None:
         """Index all chunks; for `updated`, in groups, which takes about a third longer.
 
         Args:
             begun: a build that was given these very chunks already.
+            known: index text that was made elsewhere; an index that is to be updated adds to it.
 
         Raises:
             AgentloopError: INDEX_BUILD_FAILED, tantivy refused (memory, a broken build).
@@ -78,7 +80,7 @@ class LexicalIndex:
         self._count = len(chunks)
         self._groups = grouped(corpus, chunks, MOST_GROUPS if updatable else 1)
         self._variants: dict[tuple[str, str], list[tuple[str, int]]] = {}
-        self._beside: Known = {}
+        self._beside: Known = known or {}
         with build_errors():
             if len(self._groups) > 1:
                 self._index = empty_index()

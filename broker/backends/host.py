@@ -12,6 +12,8 @@ import os
 import resource
 from pathlib import Path
 
+from agentloop import ahead as ahead_process
+from agentloop import egress
 from agentloop.cache.warm import Warm, build, current
 from agentloop.clock import SystemClock
 from agentloop.jobspec import JobSpec, Kept, Manifest
@@ -80,6 +82,7 @@ class Host:
         """The kept stages, right for the inputs as they are now, and what of them was not made anew."""
         run_dir = RunDir(Path(order.run_dir))
         pulse = Pulse(run_dir.attempt(order.label), self._clock)
+        ahead = None
         try:
             spec = JobSpec.load(run_dir)
             same = None if self._kept is None else current(self._kept, spec.request, spec.caps)
@@ -87,6 +90,8 @@ class Host:
                 self._kept = same
                 known = self._remembered == self._state
                 return Kept(same, ("file_hash", "manifest", "chunks", "index"), self._manifest, known)
+            if self._kept is None:
+                ahead = ahead_process.start()  # before there is another thread
             pulse.start()
             warm = build(
                 spec.request,
@@ -96,11 +101,14 @@ class Host:
                 kept=self._kept,
                 lasting=True,
                 progress=pulse.progress,
+                ahead=ahead,
             )
         except Exception:  # noqa: BLE001 - whatever it is, the worker meets it again and reports it
             self._kept = None
             return Kept(told=pulse.told)
         finally:
+            if ahead is not None:
+                ahead.close()
             pulse.stop()  # its thread is joined: a fork sees this thread only
         self._kept = warm if warm.keepable(spec.policy) else None
         self._manifest = Manifest.of(warm.corpus)
@@ -118,5 +126,6 @@ def serve(descriptor: int, memory: int) -> int:
     os.dup2(null, 0)
     os.dup2(null, 1)
     limit(resource.RLIMIT_AS, memory)
-    Host(descriptor).run()
+    with egress.guarded():  # no filter of the kernel: its workers would have it too, and some ask a model
+        Host(descriptor).run()
     return 0
