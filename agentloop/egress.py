@@ -3,7 +3,8 @@
 While a guard is up, every connection that Python code makes is looked at before it is made: one to a
 place that was not permitted by the code that read it from a profile is refused. A library that follows a
 redirect, or anything that an input or a reply could talk into connecting, fails with a clear error.
-Other programs (git, a model server) are not started from inputs, so only this process is guarded.
+Compiled code and other programs (the parser's process, ripgrep) are out of its sight: `agentloop.seal` takes
+the network from them, and from the whole worker where no model is asked.
 """
 
 from __future__ import annotations

@@ -165,6 +165,16 @@ class JobSpec:
         except (KeyError, TypeError, ValueError, AgentloopError) as exc:
             raise RunDirError(f"job_spec.json or input_manifest.json is malformed: {exc}") from exc
 
+    @property
+    def connects(self) -> bool:
+        """Whether the job may need a socket: for a model, or for a command that has a network of its own."""
+        from agentloop.loop.brains import BUILTIN, REPLAY
+
+        name = self.model_profile
+        model = name not in {"", BUILTIN} and not name.startswith(REPLAY)
+        commands = self.policy.sandbox is not None and bool(self.request.task_params.validation_commands)
+        return model or commands or self.service or bool(self.embeddings_profile or self.rerank_profile)
+
     def cache(self) -> Cache:
         """The cache of this job, which may be none."""
         return FileCache(Path(self.cache_dir), self.cache_bytes) if self.cache_dir else NoCache()

@@ -26,6 +26,7 @@ from agentloop.clock import Clock, SystemClock
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.jobspec import NOTHING, Execution, JobSpec, Kept
 from agentloop.rundir import Attempt, RunDir, RunDirError, to_bytes
+from agentloop.seal import seal
 
 HEARTBEAT_SECONDS = 2.0
 PREPARING = "index"
@@ -156,6 +157,8 @@ def run_attempt(run_dir: RunDir, label: str, clock: Clock | None = None, kept: K
         attempt.claim(facts)
     except RunDirError:
         return EXIT_FENCED
+    if not spec.connects:
+        seal()
     pulse = Pulse(attempt, clock)
     pulse.start(kept.told)
     began = clock.monotonic()
@@ -202,6 +205,7 @@ def prepare_attempt(run_dir: RunDir, label: str, clock: Clock | None = None) -> 
     attempt = run_dir.attempt(label)
     if run_dir.fenced().partition(".")[0] != label or not spec.checkpoint_dir:
         return EXIT_FENCED
+    seal()  # no model is asked yet
     pulse = Pulse(attempt, clock)
     pulse.start()
     try:

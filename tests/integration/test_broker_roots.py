@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +112,30 @@ async def test_a_folder_is_cut_into_parts_and_its_hash_is_that_of_the_whole(tmp_
             handle = await client.submit(broker.request(input_refs=[wrong]))
             record = await finished(client, handle["job_id"], 120)
             assert (record["state"], record["error"]["code"]) == ("failed", "INPUT_HASH_MISMATCH")
+
+
+async def test_a_cut_folder_with_archives_has_the_hash_of_the_whole(tmp_path: Path) -> None:
+    with server(tmp_path, BROKER_SHARD_FILES="1") as broker:
+        inputs(broker.roots)
+        with zipfile.ZipFile(broker.roots / "handbook.zip", "w") as packed:
+            packed.writestr("fees/rules.md", "# Fees\n\nThe invoice fee is three percent.\n")
+            packed.writestr("fees/late.md", "# Late\n\nA late invoice costs five more.\n")
+            packed.writestr("logo.bin", bytes(range(256)) * 40)
+        with tarfile.open(broker.roots / "old.tar.gz", "w:gz") as tar:
+            tar.add(broker.roots / "retry.py", arcname="old/retry.py")
+        with zipfile.ZipFile(broker.roots / "pictures.zip", "w") as packed:
+            packed.writestr("logo.bin", bytes(range(256)) * 40)  # nothing in it is read
+        (broker.roots / "app.log.1.gz").write_bytes(gzip.compress(b"2026-07-01 ERROR invoice lost\n"))
+        whole = hash_path(str(broker.roots), Caps())
+        ref = {"type": "directory", "uri": str(broker.roots), "content_hash": whole}
+        async with broker.client() as client:
+            handle = await client.submit(broker.request("invoice fee", input_refs=[ref]))
+            record = await finished(client, handle["job_id"], 120)
+            assert record["state"] == "succeeded", record
+            payload = (await client.result(handle["job_id"]))["payload"]
+            assert payload["input_scope"]["source_refs"] == [f"directory:{whole[:23]}"]
+            assert "handbook.zip" in {r["path"] for i in payload["evidence"] for r in i["source_refs"]}
+            assert len((await client.root(handle["job_id"]))["shards"]) >= 8
 
 
 async def test_cancelling_a_root_cancels_its_shards(tmp_path: Path) -> None:
