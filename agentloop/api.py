@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.pipeline import Environment, Outcome, run
 from agentloop.request import QUESTION_FIELD, CompressRequest, InputType, TaskType, parse_request
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 async def compress(request: CompressRequest, env: Environment | None = None) -> Outcome:
@@ -89,6 +94,8 @@ def _ref(path: str | Path, role: str) -> dict[str, str]:
             Stage.DISCOVERY,
             {"reason": "path_not_allowed"},
         )
+    if _ADDRESS.match(text) and not os.path.lexists(text):
+        return {"type": InputType.FILE, "uri": text, "role": role}  # discovery takes file:/// and no other
     whole = Path(text).expanduser().absolute()
     kind = InputType.DIRECTORY if whole.is_dir() else InputType.FILE
     if kind is InputType.DIRECTORY and (whole / ".git").exists():
@@ -97,7 +104,10 @@ def _ref(path: str | Path, role: str) -> dict[str, str]:
 
 
 def _normal(path: Path) -> str:
-    """`path` without `.` and `..`, links left for discovery to refuse."""
-    import os.path
-
-    return os.path.normpath(path)
+    """`path` without `.` and `..`, links left for discovery to refuse. Bytes that are no UTF-8: a URI."""
+    found = os.path.normpath(path)
+    try:
+        found.encode("utf-8")
+    except UnicodeEncodeError:
+        return f"file://{quote(os.fsencode(found))}"
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 import tomllib
 import typing
@@ -151,3 +152,12 @@ _OS: Mapping[type[OSError], str] = {
     IsADirectoryError: "it is a folder",
     NotADirectoryError: "a part of its path is no folder",
 }
+
+
+def unwritable(exc: OSError) -> str:
+    """Why a file could not be written, in words."""
+    if isinstance(exc, PermissionError):
+        return "you may not write there"
+    return (
+        "the disk is full" if exc.errno == errno.ENOSPC else (exc.strerror or "it can't be written").lower()
+    )

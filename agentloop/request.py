@@ -277,6 +277,12 @@ class CompressRequest(Strict):
             raise _fault(place, f"{self.task_type} needs a question in `{place}`")
         return self
 
+    @model_validator(mode="after")
+    def _one_stdin(self) -> CompressRequest:
+        if sum(ref.type is InputType.STDIN for ref in self.input_refs) > 1:
+            raise _fault("input_refs", "standard input can be named once")
+        return self
+
     @property
     def question(self) -> str:
         """The question, wherever the task keeps it."""

@@ -62,12 +62,13 @@ def prepare(
 ) -> Prepared:
     """A draft's claim, refs, excerpt and flags under the policy."""
     draft = replace(draft, places=tuple(bounded(corpus, place) for place in draft.places))
-    source = "\n".join(place_text(corpus, place) for place in draft.places)
+    texts = [place_text(corpus, place) for place in draft.places]
+    source = "\n".join(texts)
     redactor.learn(source)
     guarded = protected(draft, corpus)
     cleaned = redactor.clean(derived_claim(draft, source) if guarded else draft.claim)
     text = cleaned.text
-    flags = [*draft.flags, *cleaned.flags, *redactor.clean(source.replace("\r\n", "\n")).flags]
+    flags = [*draft.flags, *cleaned.flags, *redactor.clean(_plain_lines(texts)).flags]
     if instruction_like(text):
         text = redactor.clean(f"{draft.derived_claim or draft.kind}; {WITHHELD}").text
         flags.append("instruction_like")
@@ -90,6 +91,11 @@ def prepare(
         withheld,
         _collapsed(draft, corpus, refs[0]),
     )
+
+
+def _plain_lines(texts: Sequence[str]) -> str:
+    """Texts of places with line ends of any system as `\\n`: they are no hidden characters."""
+    return "\n".join(text.replace("\r\n", "\n").removesuffix("\r") for text in texts)
 
 
 def derived_claim(draft: Draft, source: str) -> str:

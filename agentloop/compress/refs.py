@@ -105,4 +105,5 @@ def place_text(corpus: Corpus, place: Place) -> str:
     file = corpus.files[place.file]
     if file.derived is not None and place.first_item >= 0:
         return file.derived.joined(place.first_item, place.last_item)[place.char_start : place.char_end]
-    return file.content.read(place.byte_start, place.byte_end).decode("utf-8", "replace")
+    text = file.content.read(place.byte_start, place.byte_end).decode("utf-8", "replace")
+    return text.removeprefix("\ufeff") if place.byte_start == 0 else text  # a mark of the encoding

@@ -62,7 +62,10 @@ def span_region(corpus: Corpus, file: int, span: Span | Chunk) -> Region:
     lines: list[Line] = []
     offset, number = span.byte_start, span.line_start
     for raw in data.split(b"\n"):
-        lines.append(Line(raw.decode("utf-8", "replace"), offset, offset + len(raw), number, number))
+        text = raw.decode("utf-8", "replace")
+        if offset == 0:
+            text = text.removeprefix("\ufeff")  # a mark of the encoding, no text
+        lines.append(Line(text, offset, offset + len(raw), number, number))
         offset += len(raw) + 1
         number += 1
     if len(lines) > 1 and not lines[-1].text:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentloop.redact.controls import INVISIBLE, neutralise, visible
+from agentloop.redact.controls import INVISIBLE, neutralise, one_line, visible
 from agentloop.redact.injection import instruction_like
 from agentloop.redact.patterns import phi_spans, secret_spans
 
-__all__ = ["MASK", "Cleaned", "Redactor", "instruction_like", "neutralise", "redact", "visible"]
+__all__ = ["MASK", "Cleaned", "Redactor", "instruction_like", "neutralise", "one_line", "redact", "visible"]
 
 MASK = "[redacted]"
 MIN_REMEMBERED = 8  # shorter values are words: remembering them would mask ordinary text

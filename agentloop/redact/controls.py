@@ -28,6 +28,11 @@ def neutralise(text: str) -> str:
     return re.sub("[\ud800-\udfff]", lambda m: _escape(m.group()), text)
 
 
+def one_line(text: str) -> str:
+    """`text` as `neutralise` gives it, tabs and line feeds escaped too: a name or a message in a list."""
+    return neutralise(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def visible(text: str) -> tuple[str, tuple[str, ...]]:
     """`text` for a claim, and flags: colour codes are dropped, every other hidden character is escaped."""
     if text.isascii() and text.isprintable():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from broker.commands import EXIT_OK, EXIT_USAGE, Subparsers
+from broker.commands import EXIT_NO_PACK, EXIT_OK, EXIT_USAGE, Subparsers
 
 if TYPE_CHECKING:
     from agentloop.errors import Stage
@@ -76,20 +77,25 @@ def run(args: argparse.Namespace) -> int:
             print(f"agentloop: {flag} {path}: {wrong}", file=sys.stderr)
             return EXIT_USAGE
     try:
-        _deliver(_answer(args), args, as_json)
+        return _deliver(_answer(args), args, as_json)
     except AgentloopError as error:
         return report(error, readable=not as_json and sys.stderr.isatty())
-    return EXIT_OK
 
 
 def _unwritable(path: str, is_folder: bool) -> str:
     """Why a file can't be written at `path`, or things into a folder there; "" where they can."""
     target = Path(path)
     if is_folder:
-        return "it is a file; name a folder." if target.exists() and not target.is_dir() else ""
+        there = next((place for place in (target, *target.parents) if os.path.lexists(place)), Path())
+        if not there.is_dir():
+            return "it is a file; name a folder." if there == target else f"{there} is a file, no folder."
+        return "" if os.access(there, os.W_OK | os.X_OK) else f"you may not write into {there}."
     if target.is_dir():
         return "it is a folder; name a file."
-    return "" if target.parent.is_dir() else "its folder does not exist; make it first."
+    if not target.parent.is_dir():
+        return "its folder does not exist; make it first."
+    place = target if target.exists() else target.parent
+    return "" if os.access(place, os.W_OK) else f"you may not write {'it' if place == target else 'there'}."
 
 
 def _answer(args: argparse.Namespace) -> Answer:
@@ -205,26 +211,33 @@ def _members(pairs: list[str], flag: str) -> dict[str, Any]:
     return members
 
 
-def _deliver(answer: Answer, args: argparse.Namespace, as_json: bool) -> None:
-    from agentloop.pack import canonical
+def _deliver(answer: Answer, args: argparse.Namespace, as_json: bool) -> int:
+    """Print the pack, or write it; the exit status."""
     from broker.commands.environment import keep_artifacts
 
     keep_artifacts(answer, args.artifacts)
-    if as_json:
-        text = canonical(answer.released) + "\n"
-        if args.output:
-            with open(args.output, "w", encoding="utf-8") as file:
-                file.write(text)
-        else:
-            sys.stdout.write(text)
-        return
+    if not args.output:
+        _write(answer, sys.stdout, as_json)
+        return EXIT_OK
+    try:
+        with open(args.output, "w", encoding="utf-8") as file:
+            _write(answer, file, as_json)
+    except OSError as exc:
+        from agentloop.reasons import unwritable
+
+        print(f"agentloop: --output {args.output}: {unwritable(exc)}.", file=sys.stderr)
+        return EXIT_NO_PACK
+    return EXIT_OK
+
+
+def _write(answer: Answer, out: TextIO, as_json: bool) -> None:
+    from agentloop.pack import canonical
     from broker.commands.view import show
 
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:
-            show(answer.released, file)
+    if as_json:
+        out.write(canonical(answer.released) + "\n")
     else:
-        show(answer.released, sys.stdout)
+        show(answer.released, out)
 
 
 def _progress(stage: Stage, done: float) -> None:

@@ -17,10 +17,10 @@ STATUS = {
 
 def report(error: AgentloopError, *, readable: bool) -> int:
     """Print an error to stderr and return its exit status."""
-    from agentloop.redact import Redactor, neutralise
+    from agentloop.redact import Redactor, neutralise, one_line
 
     if readable:
-        print(f"agentloop: {neutralise(Redactor().mask(error.message))} [{error.code}]", file=sys.stderr)
+        print(f"agentloop: {one_line(Redactor().mask(error.message))} [{error.code}]", file=sys.stderr)
     else:
         print(
             neutralise(json.dumps(Redactor().mask_json(error.to_json()), ensure_ascii=True)), file=sys.stderr

@@ -22,14 +22,14 @@ def run(args: argparse.Namespace) -> int:
     """Print a line for each path: hash, two spaces, path."""
     from agentloop.config import Caps
     from agentloop.errors import AgentloopError
-    from agentloop.redact import neutralise
+    from agentloop.redact import one_line
     from agentloop.sources import hash_path
     from broker.commands.errors import report
 
     status = EXIT_OK
     for path in args.paths:
         try:
-            print(f"{hash_path(path, Caps())}  {neutralise(path)}")
+            print(f"{hash_path(path, Caps())}  {one_line(path)}")
         except AgentloopError as error:
             status = max(status, report(error, readable=False))
     return status

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a line for each ref."""
     from agentloop.config import Caps
     from agentloop.errors import AgentloopError
-    from agentloop.redact import neutralise
+    from agentloop.redact import one_line
     from agentloop.verify import verify_saved
     from broker.commands.errors import report
 
@@ -69,5 +69,5 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps([r.to_json() for r in results], ensure_ascii=True))
     else:
         for r in results:
-            print(neutralise(f"{r.status:8} {r.evidence_id} {r.place}{': ' + r.reason if r.reason else ''}"))
+            print(one_line(f"{r.status:8} {r.evidence_id} {r.place}{': ' + r.reason if r.reason else ''}"))
     return EXIT_OK if all(r.status == "ok" for r in results) else EXIT_NO_PACK

@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import Any, TextIO
 
 from agentloop.pack import shown_place
-from agentloop.redact import neutralise
+from agentloop.redact import neutralise, one_line
 
 INDENT = "    "
 
@@ -47,19 +47,19 @@ def indented(text: str, width: int) -> str:
 
 
 def _place(ref: dict[str, Any]) -> str:
-    return neutralise(shown_place(ref))
+    return one_line(shown_place(ref))
 
 
 def _footer(payload: dict[str, Any], console: Any, text: Any) -> None:
     coverage = payload["coverage"]
     console.print()
     for name, skipped in coverage.get("skipped", {}).items():
-        examples = ", ".join(map(neutralise, skipped.get("examples", [])[:3]))
+        examples = ", ".join(map(one_line, skipped.get("examples", [])[:3]))
         console.print(
             text(f"skipped {skipped['count']} {name}{': ' + examples if examples else ''}", style="dim")
         )
     for warning in payload["warnings"]:
-        console.print(text(f"warning {warning['code']}: {neutralise(warning['message'])}", style="yellow"))
+        console.print(text(f"warning {warning['code']}: {one_line(warning['message'])}", style="yellow"))
     budget, retrieval = payload["budget"], payload["retrieval"]
     used = budget["final_pack_tokens"]
     console.print(

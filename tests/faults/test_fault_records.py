@@ -40,7 +40,10 @@ def line(value: Any) -> bytes:
 
 
 CASES: dict[str, tuple[bytes, str]] = {
-    "deep nesting": (b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "1 places are no JSON"),
+    "deep nesting": (
+        b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        "2 places are no JSON, the first at line 2;",
+    ),
     "deep objects": (b'{"text": "x y", "d": ' + b'{"a":' * 90 + b'"b"' + b"}" * 91, "nested too deeply"),
     "duplicate keys": (b'{"text": "first of two", "text": "second of two"}', ""),
     "not a number": (b'{"text": "some words", "x": NaN, "y": -Infinity}', ""),
@@ -50,9 +53,12 @@ CASES: dict[str, tuple[bytes, str]] = {
     "null content": (line({"id": None, "text": None, "message": None, "content": [None, {}]}), ""),
     "mixed types": (line([1, "two words", None, True, {"text": ["a b", {"text": "c d"}]}]), ""),
     "an empty line": (b"", ""),
-    "broken": (b'{"text": oops}', "1 places are no JSON"),
+    "broken": (b'{"text": oops}', "2 places are no JSON, the first at line 2;"),
     "two on a line": (b'{"text": "one is written here"} {"text": "two is written here"}', ""),
-    "rest on a line": (b'{"text": "one is written here"} and more', "1 places are no JSON"),
+    "rest on a line": (
+        b'{"text": "one is written here"} and more',
+        "2 places are no JSON, the first at line 2;",
+    ),
     "binary fields": (line({"text": "a photo", "image": "iVBOR" * 90}), "binary data is left out (image 1)"),
 }
 
@@ -69,7 +75,7 @@ def test_an_odd_line_costs_itself_only(tmp_path: Path, name: str, end: bytes) ->
     outcome = ask(file)
     assert outcome.pack.payload.evidence[0].source_refs[0].record_ids == ("good",)
     assert "no JSON" in told(outcome)  # the last line was still being written
-    assert loss in told(outcome).replace("2 places", "1 places")
+    assert loss in told(outcome)
 
 
 @pytest.mark.req("D2")

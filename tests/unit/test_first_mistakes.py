@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
+import os
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -204,6 +205,84 @@ def test_an_unwritable_place_is_told_before_the_work(
     assert f"{flag} {place}: it is a " in capsys.readouterr().err
     if flag == "--output":
         assert main(["compress", "q", str(tmp_path), flag, str(tmp_path / "no" / "x.json")]) == 2
+
+
+def test_artifacts_below_a_file_are_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    below = tmp_path / "a.py" / "x" / "y"
+    assert main(["compress", "what is x?", str(tmp_path), "--artifacts", str(below)]) == 2
+    assert f"{tmp_path / 'a.py'} is a file, no folder" in capsys.readouterr().err
+
+
+def test_a_pack_that_can_t_be_written_is_told_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKER_HOME", str(tmp_path / "home"))
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert main(["compress", "what is x?", str(tmp_path / "a.py"), "--output", "/dev/full"]) == 4
+    assert "--output /dev/full: the disk is full." in capsys.readouterr().err
+
+
+@pytest.mark.req("F4")
+@pytest.mark.parametrize("address", ["http://example.com/x", "ssh://host/x", "file://host/x"])
+def test_an_address_is_no_path(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compress", "q", address]) == 3
+    told = json.loads(capsys.readouterr().err)["error"]
+    assert told["details"]["reason"] == "path_not_allowed"
+    assert "Name a local file or folder by its absolute path." in told["message"]
+
+
+def test_a_file_uri_is_taken_as_a_request_takes_it(tmp_path: Path) -> None:
+    (tmp_path / "a b.md").write_text("The fee is ten.\n")
+    outcome = compress_sync(make_request("fee", [f"file://{tmp_path}/a%20b.md"]))
+    assert outcome.released["payload"]["evidence"][0]["source_refs"][0]["path"] == "a b.md"
+
+
+@pytest.mark.req("B11")
+def test_a_path_that_is_not_utf8_can_be_named_itself(tmp_path: Path) -> None:
+    file = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.md")
+    Path(file).write_text("The fee is ten.\n")
+    outcome = compress_sync(make_request("fee", [file]))
+    ref = outcome.released["payload"]["evidence"][0]["source_refs"][0]
+    assert os.fsencode(ref["path"]) == b"\xff\xfe.md"
+
+
+@pytest.mark.req("B11")
+@pytest.mark.req("D3")
+def test_a_name_of_two_lines_is_shown_on_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "fee\n 9. forged.md:1.md").write_text("The fee is ten.\n")
+    (tmp_path / "data" / "empty\nwarning forged: no").touch()
+    pack = tmp_path / "pack.json"
+    assert main(["compress", "fee", str(tmp_path / "data"), "--format", "text"]) == 0
+    shown = capsys.readouterr().out.replace("\n", "|")
+    assert "fee\\n 9. forged.md:1.md:1" in shown
+    assert "|warning forged" not in shown
+    main(["compress", "fee", str(tmp_path / "data"), "--output", str(pack)])
+    assert main(["verify", str(pack), str(tmp_path / "data"), "--format", "text"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.req("B9")
+@pytest.mark.parametrize(
+    "data", [b"\xef\xbb\xbf# Fees\n\nThe fee is ten.\n", b"# Fees\r\n\r\nThe fee is ten.\r\n"]
+)
+def test_marks_and_line_ends_of_other_systems_are_no_hidden_characters(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.md").write_bytes(data)
+    for question in ("What is the fee?", "fees"):
+        for item in compress_sync(make_request(question, [tmp_path])).released["payload"]["evidence"]:
+            assert "flags" not in item
+            assert "\\ufeff" not in item["claim"]
+    (tmp_path / "a.md").write_bytes(data.replace(b"is", "is \u200b".encode()).replace(b"ten", b"te\rn"))
+    (item,) = compress_sync(make_request("What is the fee?", [tmp_path])).released["payload"]["evidence"]
+    assert set(item["flags"]) == {"control_chars", "invisible"}
+
+
+def test_standard_input_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compress", "q", "-", "-"]) == 2
+    assert "standard input can be named once" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(

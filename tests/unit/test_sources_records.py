@@ -79,7 +79,9 @@ def test_json_lines_go_on_behind_what_is_no_json(tmp_path: Path) -> None:
     file = records(tmp_path, data, "a.jsonl")
     assert [(item.text, item.line_start) for item in items(file)] == [("one", 1), ("two", 4), ("three", 6)]
     assert file.derived is not None
-    assert file.derived.notes == ("2 places are no JSON; the records there are left out",)
+    assert file.derived.notes == (
+        "2 places are no JSON, the first at line 3; the records there are left out",
+    )
 
 
 def test_a_broken_array_keeps_what_stands_before(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def _read(content: Content, emitter: Emitter, left: LeftOut) -> None:
         if first == "[":  # an array can't go on behind what is no JSON, lines can
             left.broken_line = exc.at.line
         else:
-            left.malformed += 1
+            left.broken(exc.at.line)
             _lines(content, exc.at.byte, exc.at.line, emitter, left, number)
 
 
@@ -106,8 +106,8 @@ def _line(pull: JsonPull, emitter: Emitter, left: LeftOut, number: int) -> None:
             if opened not in "{[":
                 raise MalformedError(pull.mark)
             nodes.append(read_node(pull))
-    except MalformedError:
-        left.malformed += 1
+    except MalformedError as exc:
+        left.broken(exc.at.line)
     else:
         for node in nodes:
             emitter.element(node, str(number))
@@ -138,6 +138,10 @@ def _notes(left: LeftOut, newest: Newest, kept: int) -> Iterator[str]:
     if left.broken_line:
         yield f"from line {left.broken_line} on it is no JSON; the records there are left out"
     if left.malformed:
-        yield f"{left.malformed} places are no JSON; the records there are left out"
+        if left.malformed == 1:
+            yield f"line {left.first_malformed} is no JSON; the record there is left out"
+        else:
+            first = f"the first at line {left.first_malformed}"
+            yield f"{left.malformed} places are no JSON, {first}; the records there are left out"
     if left.deep:
         yield f"{left.deep} values are nested too deeply and left out"

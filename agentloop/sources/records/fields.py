@@ -70,8 +70,14 @@ class LeftOut:
     reserved: Counter[str] = field(default_factory=Counter)
     branches: int = 0  # messages of regenerated answers and edits that are not the chosen branch
     malformed: int = 0
+    first_malformed: int = 0  # line of the first of them
     broken_line: int = 0  # of an array, from which on it is no JSON; 0: none
     deep: int = 0
+
+    def broken(self, line: int) -> None:
+        """Count a record that is no JSON."""
+        self.malformed += 1
+        self.first_malformed = self.first_malformed or line
 
 
 def clean(text: str) -> str:
