@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import overload
 
 from agentloop.items import Span4
@@ -27,12 +27,13 @@ Dump = tuple[int, list[bytes], list[str]]
 class Chunks(Sequence[Chunk]):
     """A sequence of chunks that grows at its end. A slice is a tuple of chunks."""
 
-    __slots__ = ("_columns", "_known", "_names", "_type")
+    __slots__ = ("_columns", "_known", "_names", "_starts", "_type")
 
     def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
         # file, byte start and end, line start and end, name, item first and last, char start and end
         self._columns = tuple(array(code) for code in "IQQIIIiiII")
         self._type = array("B")
+        self._starts = array("Q")  # the first chunk of each run of chunks of one file
         self._names = [""]
         self._known = {"": 0}
         for chunk in chunks:
@@ -79,12 +80,22 @@ class Chunks(Sequence[Chunk]):
 
     def of_type(self, type_: ChunkType) -> Iterator[int]:
         """The chunks of a type, in order."""
-        code = _CODES[type_]
-        return (number for number, found in enumerate(self._type) if found == code)
+        types, code = self._type.tobytes(), _CODES[type_]
+        at = types.find(code)
+        while at >= 0:
+            yield at
+            at = types.find(code, at + 1)
+
+    def _begin(self, file: int) -> None:
+        """Chunks of `file` follow."""
+        files = self._columns[_FILE]
+        if not files or files[-1] != file:
+            self._starts.append(len(files))
 
     def append(self, chunk: Chunk) -> None:
         """Add a chunk behind the others."""
         file, start, end, first, last, type_, name, *items = chunk
+        self._begin(file)
         self._type.append(_CODES[type_])
         row = (file, start, end, first, last, self._number(name), *items)
         for column, value in zip(self._columns, row, strict=True):
@@ -101,6 +112,8 @@ class Chunks(Sequence[Chunk]):
         """Add chunks of a file: their spans in order, types, and where they have any, names and items."""
         count = len(spans)
         columns = self._columns
+        if count:
+            self._begin(file)
         columns[_FILE].extend(repeat(file, count))
         for column, values in zip(columns[1:_NAME], zip(*spans, strict=True), strict=False):
             column.extend(values)
@@ -112,6 +125,8 @@ class Chunks(Sequence[Chunk]):
 
     def extend(self, other: Chunks, rows: range, file: int) -> None:
         """Add a run of chunks of another sequence, as chunks of `file`."""
+        if rows:
+            self._begin(file)
         names = map(self._number, map(other._names.__getitem__, other._columns[5][rows.start : rows.stop]))
         for place, (mine, more) in enumerate(zip(self._columns, other._columns, strict=True)):
             if place == _FILE:
@@ -129,6 +144,8 @@ class Chunks(Sequence[Chunk]):
     def add_dumped(self, dump: Dump, file: int) -> None:
         """Add what another sequence `dumped`, as chunks of `file`."""
         count, columns, names = dump
+        if count:
+            self._begin(file)
         numbers = [self._number(name) for name in names]
         for place, (mine, data) in enumerate(zip((*self._columns, self._type), columns, strict=True)):
             if place == _FILE:
@@ -142,9 +159,14 @@ class Chunks(Sequence[Chunk]):
         """The same chunks in a sequence of its own."""
         other = Chunks()
         other._columns = tuple(column[:] for column in self._columns)
-        other._type = self._type[:]
+        other._type, other._starts = self._type[:], self._starts[:]
         other._names, other._known = list(self._names), dict(self._known)
         return other
+
+    def named_files(self) -> Iterator[int]:
+        """The files of which some chunk has a name."""
+        names = self._columns[_NAME]
+        return (file for file, rows in self.runs() if any(names[rows.start : rows.stop]))
 
     def without(self, leave_out: Callable[[int], bool]) -> Chunks:
         """The chunks of those files for which `leave_out` is false."""
@@ -156,14 +178,9 @@ class Chunks(Sequence[Chunk]):
 
     def runs(self) -> Iterator[tuple[int, range]]:
         """Each file with the numbers of its chunks, in order; chunks that were added late are runs too."""
-        files = self._columns[0]
-        start, count = 0, len(files)
-        while start < count:
-            file, end = files[start], start + 1
-            while end < count and files[end] == file:
-                end += 1
-            yield file, range(start, end)
-            start = end
+        files, starts = self._columns[_FILE], self._starts
+        for start, end in pairwise((*starts, len(files))):
+            yield files[start], range(start, end)
 
     def _number(self, name: str) -> int:
         number = self._known.get(name)

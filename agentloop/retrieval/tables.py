@@ -67,8 +67,7 @@ class Tables:
     @cached_property
     def defining(self) -> frozenset[int]:
         """The files in which something is defined, or has a heading."""
-        of = self.chunks.files
-        return frozenset(of[number] for number, _ in self.chunks.named())
+        return frozenset(self.chunks.named_files())
 
     @cached_property
     def languages(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ def test_every_chunk_comes_back_as_it_was(given: list[Chunk]) -> None:
     assert chunks == given
     assert [type(chunk.type) for chunk in chunks] == [ChunkType] * len(given)
     assert [(n, name) for n, name in chunks.named()] == [(n, c.name) for n, c in enumerate(given) if c.name]
+    assert set(chunks.named_files()) == {chunk.file for chunk in given if chunk.name}
     assert list(chunks.of_type(ChunkType.LOG)) == [n for n, c in enumerate(given) if c.type is ChunkType.LOG]
 
 
@@ -47,6 +48,10 @@ def test_a_run_of_other_chunks_can_be_taken_over(
     chunks = Chunks(mine)
     chunks.extend(Chunks(more), range(first, last), 7)
     assert list(chunks) == mine + [chunk._replace(file=7) for chunk in more[first:last]]
+    assert list(chunks.runs()) == list(Chunks(chunks).runs())
+    chunks.add_dumped(Chunks(more).dumped(), 7)
+    assert list(chunks)[len(mine) + last - first :] == [chunk._replace(file=7) for chunk in more]
+    assert list(chunks.runs()) == list(chunks.copy().runs()) == list(Chunks(chunks).runs())
 
 
 @given(_CHUNKS, _CHUNK)
