@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agentloop.types import Candidate, Chunk, Corpus, FileKind, Item, Span
+from agentloop.chunks import Chunks
+from agentloop.types import Candidate, Corpus, FileKind, Item, Span
 
 NEIGHBOURS = ((1, 0.6), (2, 0.3))
 """What a turn takes of the score of the turns one and two places away."""
@@ -35,17 +36,20 @@ _ADDRESSED = _ASSISTANT | {"you", "your", "asystent", "ty"}
 class Conversation:
     """Which chunks are turns, and which are next to each other."""
 
-    def __init__(self, corpus: Corpus, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, corpus: Corpus, chunks: Chunks) -> None:
         self._corpus = corpus
         self._chunks = chunks
+        self._records = frozenset(file.index for file in corpus.files if file.kind is FileKind.RECORDS)
 
     def turn(self, number: int) -> Item | None:
         """The item of a chunk that is a turn of a session; None for anything else."""
-        if not 0 <= number < len(self._chunks):
+        if not self._records or not 0 <= number < len(self._chunks):
+            return None
+        if self._chunks.files[number] not in self._records:
             return None
         chunk = self._chunks[number]
         file = self._corpus.files[chunk.file]
-        if file.kind is not FileKind.RECORDS or file.derived is None or chunk.first_item < 0:
+        if file.derived is None or chunk.first_item < 0:
             return None
         item = file.derived.items[chunk.first_item]
         return item if item.scope else None

@@ -22,7 +22,8 @@ MIN_SHINGLES = 12  # shorter texts are alike by chance: only equality counts
 COPIES = frozenset({Trait.VENDORED, Trait.GENERATED, Trait.MINIFIED})
 
 _WORD = re.compile(r"\w+")
-_SPACE = re.compile(r"\s+")
+_LOWER = "".join(chr(c).lower() if chr(c).isalnum() or c == ord("_") else " " for c in range(128))
+"""For ASCII text: its words in lower case, blanks for all else."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 # what varies between two prints of one log statement
 _VARIABLE = re.compile(
@@ -40,6 +41,7 @@ class _Text:
     exact: str
     normal: str
     shingles: frozenset[str]
+    head: tuple[int, ...]  # the first of their hashes: what `_Likely` goes by
     figures: tuple[str, ...]  # in order: two texts that differ in a figure say different things
     copy: bool
     name: str
@@ -55,29 +57,57 @@ def collapse(candidates: Sequence[Candidate], corpus: Corpus, chunks: Sequence[C
     kept: list[Candidate] = []
     texts: list[_Text] = []
     by_key: dict[str, int] = {}
-    by_shingle: dict[str, list[int]] = {}
+    likely = _Likely()
     by_chunk: dict[int, int] = {}
     for candidate in candidates:
         if candidate.chunk in by_chunk:
             continue
         text = _reduce(candidate, corpus, chunks[candidate.chunk])
-        home = _home(candidate, text, kept, texts, by_key, by_shingle)
+        home = _home(candidate, text, kept, texts, by_key, likely)
         if home is None:
             by_chunk[candidate.chunk] = len(kept)
             by_key.setdefault(text.exact, len(kept))
             by_key.setdefault(text.normal, len(kept))
-            for shingle in text.shingles:
-                by_shingle.setdefault(shingle, []).append(len(kept))
+            likely.add(len(kept), text)
             kept.append(candidate)
             texts.append(text)
             continue
         by_chunk[candidate.chunk] = home
         if texts[home].copy and not text.copy:
             kept[home] = _swap(kept[home], candidate)
-            texts[home] = replace(text, shingles=texts[home].shingles)
+            texts[home] = replace(text, shingles=texts[home].shingles, head=texts[home].head)
+            likely.name(home, text)
         else:
             kept[home] = _join(kept[home], candidate)
     return kept
+
+
+class _Likely:
+    """Kept texts that may be near enough to a further one, found without comparing it with all of them.
+
+    Two sets of a likeness of `NEAR` or more share one of their first members in any one order, if so many
+    of them are looked at as the likeness leaves out, and one more (prefix filtering; Chaudhuri, Ganti and
+    Kaushik, ICDE 2006). Copies, for which less is enough, are found by their names.
+    """
+
+    def __init__(self) -> None:
+        self._by_head: dict[int, list[int]] = {}
+        self._by_name: dict[tuple[str, bool], list[int]] = {}
+
+    def add(self, number: int, text: _Text) -> None:
+        """Keep a text under its number."""
+        for shingle in text.head:
+            self._by_head.setdefault(shingle, []).append(number)
+        self.name(number, text)
+
+    def name(self, number: int, text: _Text) -> None:
+        """A text may be found by the name of its file, by a copy or as one."""
+        self._by_name.setdefault((text.name, text.copy), []).append(number)
+
+    def to(self, text: _Text) -> set[int]:
+        """The numbers of all texts that may be near, and of some that are not."""
+        found = {n for shingle in text.head for n in self._by_head.get(shingle, ())}
+        return found.union(self._by_name.get((text.name, not text.copy), ()))
 
 
 def _home(
@@ -86,7 +116,7 @@ def _home(
     kept: Sequence[Candidate],
     texts: Sequence[_Text],
     by_key: dict[str, int],
-    by_shingle: dict[str, list[int]],
+    likely: _Likely,
 ) -> int | None:
     """The kept candidate that this one repeats."""
     for key in (text.exact, text.normal):
@@ -95,10 +125,7 @@ def _home(
             return home
     if len(text.shingles) < MIN_SHINGLES:
         return None
-    shared: dict[int, int] = {}
-    for shingle in text.shingles:
-        for n in by_shingle.get(shingle, ()):
-            shared[n] = shared.get(n, 0) + 1
+    shared = {n: len(text.shingles & texts[n].shingles) for n in likely.to(text)}
     for n in sorted(shared, key=lambda n: (-shared[n], n)):
         likeness = shared[n] / (len(text.shingles) + len(texts[n].shingles) - shared[n])
         if likeness >= NEAR and _same_facts(candidate, text, kept[n], texts[n]):
@@ -134,19 +161,20 @@ def _unique(keeper: Candidate, more: tuple[int, ...]) -> tuple[int, ...]:
 def _reduce(candidate: Candidate, corpus: Corpus, chunk: Chunk) -> _Text:
     file = corpus.files[chunk.file]
     raw = corpus.text(chunk)
-    plain = _ANSI.sub("", raw) if file.kind is FileKind.LOG else raw
+    plain = _ANSI.sub("", raw) if file.kind is FileKind.LOG and "\x1b" in raw else raw
     if chunk.type is ChunkType.TRACE:
         plain = _VARIABLE.sub("#", _FRAME.sub(":#", plain))
     elif file.kind is FileKind.LOG:
         plain = _VARIABLE.sub("#", plain)
-    normal = _SPACE.sub(" ", plain).strip()
-    words = _WORD.findall(normal.casefold())
+    normal = " ".join(plain.split())
+    words = normal.translate(_LOWER).split() if normal.isascii() else _WORD.findall(normal.casefold())
     # texts and not numbers: one digest a shingle took longer than all the rest
     shingles = frozenset(map(" ".join, zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)))
     return _Text(
         exact=_key(f"{file.kind}\0{raw.strip()}"),
         normal=_key(f"{file.kind}\1{normal}"),
         shingles=shingles,
+        head=tuple(sorted(map(hash, shingles))[: len(shingles) - int(NEAR * len(shingles)) + 1]),
         figures=tuple(re.findall(r"\d+", normal)),
         copy=bool(file.traits & COPIES),
         name=_stem(file.path),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from agentloop.chunks import Chunks
 from agentloop.index import words
@@ -84,7 +85,7 @@ class Reranker:
         self, found: Found, pool: Sequence[int], question: Question, query: Query
     ) -> list[tuple[int, float]]:
         """The chunks of a pool with their scores, best first, the best at most about 1; ties by chunk id."""
-        lexical = {n: score * self._head(n) for n, score in found.lexical.items()}
+        lexical = self._headed(found.lexical)
         units: dict[int, list[int]] = {}
         for number in sorted(pool):
             units.setdefault(self._unit(number), []).append(number)
@@ -99,13 +100,15 @@ class Reranker:
         covered = {unit: self._covered(units[unit], query) for unit in leaders[:COVERED_UNITS]}
         scored: list[tuple[int, float]] = []
         penalties: dict[int, float] = {}
+        named = _Named(query)
+        of, files = self._chunks.files, self._corpus.files
         for unit, members in units.items():
-            file = self._corpus.files[self._chunks[members[0]].file]
+            file = files[of[members[0]]]
             score = base[unit] + COVERAGE * covered.get(unit, 0.0) + self._bonus(members, found, defined)
             if file.kind is not FileKind.RECORDS:
                 folder, _, name = file.path.rpartition("/")
-                score += STEM * self._named(name.partition(".")[0], query)
-                score += FOLDER * self._named(folder.rpartition("/")[2], query)
+                score += STEM * named.share(name.partition(".")[0])
+                score += FOLDER * named.share(folder.rpartition("/")[2])
             if file.index not in penalties:
                 penalties[file.index] = self.penalty(file, question)
             score *= penalties[file.index]
@@ -148,13 +151,16 @@ class Reranker:
 
     def _unit(self, number: int) -> int:
         """Files are units; of records each item is its own, told apart by a negative number."""
-        file = self._chunks[number].file
+        file = self._chunks.files[number]
         return -1 - number if self._corpus.files[file].kind is FileKind.RECORDS else file
 
-    def _head(self, number: int) -> float:
-        chunk = self._chunks[number]
-        first = chunk.line_start == 1 and self._corpus.files[chunk.file].kind is FileKind.CODE
-        return HEAD if first else 1.0
+    def _headed(self, lexical: Mapping[int, float]) -> dict[int, float]:
+        """Scores of words, those of the heads of files of code raised."""
+        files, of, first = self._corpus.files, self._chunks.files, self._chunks.line_starts
+        return {
+            n: score * HEAD if first[n] == 1 and files[of[n]].kind is FileKind.CODE else score
+            for n, score in lexical.items()
+        }
 
     def _local(
         self, found: Found, lexical: Mapping[int, float], pool: Sequence[int], defined: float
@@ -190,30 +196,44 @@ class Reranker:
             held |= self._terms_of(number)
         return query.share(held)
 
-    @staticmethod
-    def _named(name: str, query: Query) -> float:
-        """Share of the question in the name of a file or folder: words, stems inside words, abbreviations."""
-        pieces = {
-            piece.lower()
-            for word in words.words(name.replace("_", " "))
-            for piece in (word, *words.parts(word))
-        }
-        flat = name.lower()
-        total = query.total
-        if not total:
-            return 0.0
+
+class _Named:
+    """What names of files and folders hold of a question; folders and stems come again and again."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._total = query.total
+        self._known: dict[str, float] = {}
+
+    def share(self, name: str) -> float:
+        """Share of the question in a name: words, stems inside words, abbreviations."""
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = self._look(name) if self._total else 0.0
+        return found
+
+    def _look(self, name: str) -> float:
+        pieces, flat = _pieces(name), name.lower()
         held = 0.0
-        for asked in query.asked:
+        for asked in self._query.asked:
             whole = not asked.forms.isdisjoint(pieces)
             if whole or _inside(asked.word, flat) or any(abbreviates(piece, asked.word) for piece in pieces):
                 held += asked.weight
-        return held / total
+        return held / self._total
+
+
+@lru_cache(maxsize=1 << 14)
+def _pieces(name: str) -> frozenset[str]:
+    """The words of a name, and their parts, in lower case."""
+    return frozenset(
+        piece.lower() for word in words.words(name.replace("_", " ")) for piece in (word, *words.parts(word))
+    )
 
 
 def term_set(text: str) -> frozenset[str]:
     """The index terms of a text, as a set: words in lower case, and parts of camelCase."""
     if text.isascii():
-        found = set(_ASCII_WORD.findall(text.lower()))
+        found = set(text.translate(_LOWER).split())
         found.update(_CAMEL.of(text.encode("ascii")).lower().split())
         return frozenset(found)
     found = set(words.words(words.fold(text).lower()))  # as the index has them beside the accented ones
@@ -230,7 +250,8 @@ def _inside(word: str, name: str) -> bool:
     return len(word) >= 3 and head in name
 
 
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_LOWER = "".join(chr(c).lower() if chr(c).isalnum() else " " for c in range(128))
+"""For ASCII text: its words in lower case, blanks for all else."""
 _CAMEL = words.CamelParts()
 _VOWELS = frozenset("aeiou")
 

@@ -126,7 +126,7 @@ class Retriever:
 
     def with_documentation(self, found: Retrieved) -> Retrieved:
         """What was found, with the best of the documentation in view where code leads."""
-        head = [self._chunks[number].file for number, _ in found.scored[:LEADING]]
+        head = [self._chunks.files[number] for number, _ in found.scored[:LEADING]]
         if 2 * sum(self._corpus.files[file].kind is FileKind.CODE for file in head) <= len(head):
             return found
         scored = in_view(found.scored, found.question, found.query, self._told, self.terms, self.text)
@@ -134,7 +134,7 @@ class Retriever:
 
     def _told(self, number: int) -> bool:
         """Whether a chunk is of a page of documentation, and no list of changes or copy."""
-        file = self._corpus.files[self._chunks[number].file]
+        file = self._corpus.files[self._chunks.files[number]]
         return file.kind is FileKind.PROSE and self._reranker.is_current(file)
 
     def _exact(self, question: Question, failing: Sequence[str]) -> tuple[dict[int, float], Counter[int]]:
@@ -154,10 +154,11 @@ class Retriever:
             tables = self._tables
             scanned = exact.scan(self._corpus, self._chunks, self.where, new, tables.sieve, tables.groups)
             self._scanned.update({one.literal: one for one in scanned})
+        of = self._chunks.files
         for one in (self._scanned[literal] for literal in literals):
             weight = self.index.idf(max(1, len(one.chunks)))
             for number, count in one.chunks.items():
-                mentions[self._chunks[number].file] += count
+                mentions[of[number]] += count
                 whole = 1.0 if number in one.whole else 0.5
                 scores[number] = scores.get(number, 0.0) + weight * whole
         highest = max(scores.values(), default=0.0) or 1.0

@@ -176,7 +176,7 @@ class RetrievalSession:
             lambda word: index.idf(index.df(word)) if index.df(word) else 0.0,
         )
         head = first_chunks[:LEADING]
-        code = sum(self._corpus.files[self._chunks[n].file].kind is FileKind.CODE for n in head)
+        code = sum(self._corpus.files[self._chunks.files[n]].kind is FileKind.CODE for n in head)
         scores = merge(first_chunks, searches, trust, CODE_WEIGHT if 2 * code > len(head) else SEARCH_WEIGHT)
         added = add(dict(first.scored), [dict(f.scored) for f in self._searches], trust)
         scores.update({n: score for n, score in added.items() if self._conversation.turn(n) is not None})
@@ -254,7 +254,7 @@ class RetrievalSession:
 
     def path_of(self, number: int) -> str:
         """The path of a chunk's file."""
-        return self._corpus.files[self._chunks[number].file].path
+        return self._corpus.files[self._chunks.files[number]].path
 
     def _scope(self, chunk: Chunk) -> str:
         """The input, and for records their thread or container: `in1`, `in1: ops`."""

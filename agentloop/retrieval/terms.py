@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from agentloop.index import words
 from agentloop.index.lexical import LexicalIndex, Term
@@ -30,7 +31,7 @@ class Asked:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
     """What is searched for: terms for the index, and the words with their forms for everything after it.
 
@@ -41,7 +42,7 @@ class Query:
     asked: tuple[Asked, ...]
     foreign: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Weight of all that is asked."""
         return sum(asked.weight for asked in self.asked)
