@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -32,9 +31,6 @@ class Site:
         self.settings = {"BROKER_ALLOWED_ROOTS": str(folder / "data"), **settings} if settings else {}
         self.bin = folder / "bin"
         self.bin.mkdir()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
 
     def env(self, *, shims: bool) -> dict[str, str]:
         path = f"{self.bin}:{self.cluster.env['PATH']}" if shims else self.cluster.env["PATH"]
@@ -42,7 +38,7 @@ class Site:
             **self.cluster.env,
             "PATH": path,
             "BROKER_HOME": str(self.home),
-            "BROKER_LISTEN": f"127.0.0.1:{self.port}",
+            "BROKER_LISTEN": "127.0.0.1:0",
             "BROKER_ALLOWED_ROOTS": str(SHOP),
             "BROKER_BACKEND": "slurm",
             "BROKER_SLURM_PARTITION_CPU": "cpu",
@@ -69,17 +65,21 @@ class Site:
                 start_new_session=True,
             )
         try:
-            wait_until(self._up, "a broker that answers")
+            wait_until(lambda: self._up(process), "a broker that answers", 60)
             yield process
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
             process.wait(60)
 
-    def _up(self) -> bool:
-        with socket.socket() as probe:
-            probe.settimeout(0.2)
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0 and (self.home / "broker.json").exists()
+    def _up(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether this process announced itself: one that was killed leaves its announcement behind."""
+        assert process.poll() is None, (self.home.parent / "broker.log").read_text("utf-8")
+        try:
+            found: dict[str, Any] = json.loads((self.home / "broker.json").read_text())
+        except FileNotFoundError:
+            return False
+        return bool(found["pid"] == process.pid)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[BrokerClient]:
