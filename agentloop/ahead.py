@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import select
 import signal
 import socket
 import threading
@@ -54,16 +55,16 @@ class Ahead:
         """Fork.
 
         Raises:
-            OSError: no process can be made, or it can't be sent anything here.
+            OSError, AttributeError: no process can be made, or it can't be sent anything here.
         """
         ours, theirs = socket.socketpair()
         with theirs:
             try:
                 os.close(os.memfd_create("agentloop"))
                 pid = os.fork()
-            except (OSError, AttributeError) as exc:  # not Linux
+            except (OSError, AttributeError):
                 ours.close()
-                raise OSError("no process can be made") from exc
+                raise
             if pid == 0:
                 ours.close()
                 _serve(theirs)
@@ -102,7 +103,9 @@ class Ahead:
         self._batches += 1
         try:
             _send(self._socket, batch)
-        except OSError:
+            while self._received < self._batches and select.select([self._socket], [], [], 0)[0]:
+                self._take(_receive(self._socket))
+        except (OSError, EOFError):  # it died
             self.close()
 
     def chunks(self, file: SourceFile) -> Dump | None:
@@ -123,7 +126,7 @@ class Ahead:
         while self.close.alive and batch >= self._received:
             try:
                 self._take(_receive(self._socket))
-            except (OSError, EOFError, ValueError, TypeError):  # it died
+            except (OSError, EOFError):  # it died
                 self.close()
         return self._made.get(key)
 
@@ -135,11 +138,10 @@ class Ahead:
 
 def start() -> Ahead | None:
     """A child that makes chunks ahead, where that is of use: a second core, and no other thread here."""
-    if len(os.sched_getaffinity(0)) < 2 or threading.active_count() > 1:
-        return None
     try:
-        return Ahead()
-    except OSError:
+        alone = threading.active_count() == 1
+        return Ahead() if alone and len(os.sched_getaffinity(0)) > 1 else None
+    except (OSError, AttributeError):  # not Linux
         return None
 
 

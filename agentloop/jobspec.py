@@ -18,7 +18,7 @@ from agentloop.clock import Clock
 from agentloop.config import Caps, InputPart, Policy, Sandbox
 from agentloop.entities import entities
 from agentloop.errors import AgentloopError, Stage
-from agentloop.request import Classification, CompressRequest, parse_request
+from agentloop.request import BUILTIN, REPLAY, Classification, CompressRequest, parse_request
 from agentloop.rundir import RunDir, RunDirError, read_json, to_bytes
 from agentloop.types import Corpus, FileKind
 
@@ -168,7 +168,6 @@ class JobSpec:
     @property
     def connects(self) -> bool:
         """Whether the job may need a socket: for a model, or for a command that has a network of its own."""
-        from agentloop.loop.brains import BUILTIN, REPLAY
 
         name = self.model_profile
         model = name not in {"", BUILTIN} and not name.startswith(REPLAY)

@@ -23,6 +23,10 @@ from pydantic_core import PydanticCustomError
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.reasons import OURS, faults, told
 
+BUILTIN = "builtin"
+REPLAY = "replay:"
+"""Names of models that are no profiles: the built-in planner, and `replay:FILE` for a recorded run."""
+
 
 class TaskType(StrEnum):
     """The five tasks of the specification."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
+from agentloop.request import BUILTIN, REPLAY
 from broker.config import Settings
 from broker.planner import RESOURCES, Tier
 
@@ -41,7 +42,7 @@ def refuse_misfit(settings: Settings, name: str, tier: Tier) -> None:
     Raises:
         AgentloopError: REQUEST_INVALID, with what it needs, what there is, and what to change.
     """
-    from agentloop.loop.brains import BUILTIN, REPLAY, ModelPlaces, resolve
+    from agentloop.loop.brains import ModelPlaces, resolve
 
     if tier is Tier.CPU or not name or name == BUILTIN or name.startswith(REPLAY):
         return

@@ -32,7 +32,7 @@ from agentloop.cache.warm import cites_records, places, skipped, snapshot_of
 from agentloop.config import Caps, Policy
 from agentloop.errors import AgentloopError, WarningCode
 from agentloop.pack import SCHEMA_NAMES, SCHEMA_VERSION
-from agentloop.request import CompressRequest
+from agentloop.request import BUILTIN, REPLAY, CompressRequest
 from agentloop.sources.report import check_declared
 from agentloop.sources.snapshot import Snapshot, content_hash, identity
 from agentloop.types import Corpus, FileKind
@@ -93,7 +93,7 @@ def models_part(names: Sequence[str], places: ModelPlaces) -> str:
 
 
 def _model_part(name: str, places: ModelPlaces) -> str:
-    from agentloop.loop.brains import BUILTIN, REPLAY, resolve
+    from agentloop.loop.brains import resolve
 
     if name in {"", BUILTIN} or name.startswith(REPLAY):
         return name

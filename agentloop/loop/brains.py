@@ -16,12 +16,11 @@ from agentloop.loop.endpoint import EndpointModel
 from agentloop.loop.messages import ChatModel
 from agentloop.loop.profiles import Profile, find
 from agentloop.loop.replay import RecordingModel, ReplayModel
+from agentloop.request import BUILTIN, REPLAY
 
 if TYPE_CHECKING:
     from agentloop.loop.local_server import Serving
 
-BUILTIN = "builtin"
-REPLAY = "replay:"
 WIRES = "wires.json"  # what probes found, by endpoint and model
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.loop import profiles, smollm2
-from agentloop.loop.brains import BUILTIN, ModelPlaces, open_model, resolve
+from agentloop.loop.brains import ModelPlaces, open_model, resolve
 from agentloop.loop.endpoint import EndpointModel
 from agentloop.loop.messages import ModelError
 from agentloop.loop.served import ServedModel
+from agentloop.request import BUILTIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from agentloop.api import compress_sync
 from agentloop.cache import packs as packcache
 from agentloop.cache.warm import keepable, skipped, snapshot_of
 from agentloop.pipeline import Environment, Outcome
-from agentloop.request import CompressRequest, Mode
+from agentloop.request import REPLAY, CompressRequest, Mode
 from agentloop.types import FileKind
 from broker.commands.settings import model_places, settings
 from broker.release import screen
@@ -41,8 +41,6 @@ def answered(request: CompressRequest, env: Environment, model: str, *, cached: 
     Raises:
         AgentloopError: no pack can be made.
     """
-    from agentloop.loop.brains import REPLAY
-
     found = settings()
     if not cached or found.cache == "off" or model.startswith(REPLAY):
         return _answer(compress_sync(request, replace(env, ahead=ahead.start())))

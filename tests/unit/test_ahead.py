@@ -101,6 +101,16 @@ def test_a_process_that_is_behind_is_not_sent_everything(tree: Path) -> None:
     program = """
 ahead._MOST_WAITING, ahead._BATCH_BYTES = 3, 1
 child = ahead.Ahead()
+pid = child.close.peek()[2][0]
+os.kill(pid, signal.SIGSTOP)
+flush = child.flush
+
+def flush_and_go_on():
+    if not child._waiting:  # everything was read
+        os.kill(pid, signal.SIGCONT)
+    flush()
+
+child.flush = flush_and_go_on
 print(pack(child) == pack(None), child._batches)
 """
     assert run(program, tree) == "True 3"
