@@ -91,6 +91,11 @@ class Site:
         names = self.cluster.run("squeue", "-h", "-t", "all", "-o", "%j").split()
         return [name for name in names if name.startswith("broker-")]
 
+    def slurm_id(self, token: str) -> str:
+        """Slurm's id of the run that carries a token."""
+        rows = self.cluster.run("squeue", "-h", "-o", "%i %j").splitlines()
+        return next(row.split()[0] for row in rows if row.endswith(token))
+
 
 @pytest.fixture
 def site(cluster: Cluster, tmp_path: Path) -> Site:
@@ -173,6 +178,50 @@ async def test_a_drained_broker_leaves_its_runs_to_the_next(site: Site, cluster:
     with site.serving():
         async with site.client() as client:
             assert (await finished(client, job_id))["state"] == "succeeded"
+
+
+def corpus(folder: Path) -> Path:
+    """Enough text for its chunks and index to be kept as a checkpoint (8 MiB), one function of interest."""
+    folder.mkdir(parents=True)
+    for number in range(30):
+        lines = (f"def step_{number}_{n}(value):\n    return value + {n}\n\n\n" for n in range(6500))
+        (folder / f"steps_{number}.py").write_text("".join(lines))
+    (folder / "tariff.py").write_text("def tariff(weight):\n    return 3 * weight\n")
+    return folder
+
+
+@pytest.mark.req("G3")
+async def test_a_job_requeued_after_its_index_takes_it_from_the_checkpoint(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = corpus(tmp_path / "data" / "steps")
+    site = Site(cluster, tmp_path, {"BROKER_WARM_HOSTS": "0"})
+    ref = {"type": "directory", "uri": str(folder)}
+    asked = {"query": "how is the tariff of a weight made?", "input_refs": [ref]}
+    with site.serving():
+        async with site.client() as client:
+            job_id = (await client.submit({**REQUEST, **asked}))["job_id"]
+            run_dir = site.home / "runs" / job_id[-2:] / job_id
+
+            def indexed() -> bool:
+                return any(run_dir.glob("checkpoints/1/*/stages.json"))
+
+            await asyncio.to_thread(wait_until, indexed, "checkpoint", 90)
+            first = run_dir / "attempts" / "1"
+            worker = json.loads((first / "claim.json").read_text())["pid"]
+            os.kill(worker, signal.SIGSTOP)  # it goes no further before Slurm takes it off its node
+            assert not (first / "result.json").exists()
+            token = json.loads((run_dir / "execution_plan.json").read_text())["token"]
+            cluster.run("scontrol", "requeue", site.slurm_id(token))
+            status = await finished(client, job_id)
+            assert status["state"] == "succeeded", status
+            assert status["attempt"] == 1
+            assert {"chunks", "index"} <= set(status["cache"]["layers"])
+            pack = await client.result(job_id)
+    assert pack["payload"]["evidence"][0]["source_refs"][0]["path"] == "tariff.py"
+    assert not (first / "result.json").exists()
+    assert (run_dir / "attempts" / "1.1" / "result.json").exists()
+    assert not (run_dir / "checkpoints" / "1").exists()
 
 
 @pytest.mark.req("G5")
