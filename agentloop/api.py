@@ -94,18 +94,23 @@ def _ref(path: str | Path, role: str) -> dict[str, str]:
             Stage.DISCOVERY,
             {"reason": "path_not_allowed"},
         )
-    if _ADDRESS.match(text) and not os.path.lexists(text):
-        return {"type": InputType.FILE, "uri": text, "role": role}  # discovery takes file:/// and no other
-    whole = Path(text).expanduser().absolute()
+    uri = input_uri(text)
+    whole = Path(uri)
     kind = InputType.DIRECTORY if whole.is_dir() else InputType.FILE
     if kind is InputType.DIRECTORY and (whole / ".git").exists():
         kind = InputType.REPO
-    return {"type": kind, "uri": _normal(whole), "role": role}
+    return {"type": kind, "uri": uri, "role": role}
 
 
-def _normal(path: Path) -> str:
-    """`path` without `.` and `..`, links left for discovery to refuse. Bytes that are no UTF-8: a URI."""
-    found = os.path.normpath(path)
+def input_uri(path: str) -> str:
+    """What a request takes for a path as people type it: absolute, `~` expanded, without `.` and `..`.
+
+    Links are left for discovery to refuse. An address (`file:///…`, which discovery takes, or another, which
+    it refuses) stays as it is; a path that is not UTF-8 becomes a `file:` URI.
+    """
+    if _ADDRESS.match(path) and not os.path.lexists(path):
+        return path
+    found = os.path.normpath(Path(path).expanduser().absolute())
     try:
         found.encode("utf-8")
     except UnicodeEncodeError:

@@ -181,6 +181,8 @@ def create_token(
     for label, value in (("name", name), ("namespace", namespace)):
         if not NAME_FORM.fullmatch(value):
             raise ValueError(f"a {label} is 1 to 64 letters, digits, dots, dashes, underscores or @")
+    if wrong := [role for role in roles if role not in list(Role)]:
+        raise ValueError(f"there is no role {wrong[0]!r}; roles are {', '.join(Role)}")
     token = secrets.token_urlsafe(32)
     entry = {
         "name": name,

@@ -316,7 +316,18 @@ def _namespace(name: str, table: Any) -> NamespaceRules:
             cache_records=_convert("cache_records", table.get("cache_records", False), False),
         )
     except (TypeError, ValueError) as exc:
-        raise SettingsError(f"[namespaces.{name}]: {exc}") from None
+        raise SettingsError(f"[namespaces.{name}]: {_wrong_level(table) or exc}") from None
+
+
+def _wrong_level(table: Mapping[str, Any]) -> str:
+    """Which classification of a namespace there is none of; empty where all are known."""
+    rules = table.get("classification_rules", {})
+    given = [
+        table.get("default_classification", "internal"),
+        *(rules.values() if isinstance(rules, dict) else ()),
+    ]
+    wrong = [level for level in given if level not in list(Classification)]
+    return f"there is no classification {wrong[0]!r}; there are {', '.join(Classification)}" if wrong else ""
 
 
 def _toml(path: Path) -> dict[str, Any]:

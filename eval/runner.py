@@ -111,8 +111,12 @@ def execute(config: RunConfig, sets: list[Variant], say: Callable[[str], None]) 
             done += len(answers)
             left = (time.monotonic() - started) / done * (total - done)
             failed = sum(bool(answer.error) for answer in answers)
-            told = f", {failed} could not be answered" if failed else ""
+            why = next((answer.error for answer in answers if answer.error), "")
+            told = f", {failed} could not be answered ({why})" if failed else ""
             say(f"{done}/{total} {unit.golden.name} {unit.rung}{told}, about {left:.0f} s left")
+    everything = [answer for rungs in found.values() for kept in rungs.values() for answer in kept.values()]
+    if everything and all(answer.error for answer in everything):
+        raise GoldenError(f"no question could be answered: {everything[0].error}")
     return found
 
 

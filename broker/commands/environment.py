@@ -85,6 +85,8 @@ def keep_artifacts(answer: Answer, directory: str | None) -> None:
     """
     if directory is None and answer.records:
         return
+    from agentloop.reasons import unwritable
+
     pack_id = answer.released["provenance"]["pack_id"]
     folder = Path(directory) if directory else settings().home_path / "packs" / pack_id
     try:
@@ -94,7 +96,9 @@ def keep_artifacts(answer: Answer, directory: str | None) -> None:
         if directory is None:
             _prune(folder.parent)
     except OSError as exc:
-        print(f"agentloop: the local artifacts were not kept: {exc.strerror or exc}", file=sys.stderr)
+        print(
+            f"agentloop: the local artifacts were not kept in {folder}: {unwritable(exc)}.", file=sys.stderr
+        )
 
 
 def _prune(packs: Path) -> None:

@@ -20,6 +20,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each path: hash, two spaces, path."""
+    from agentloop.api import input_uri
     from agentloop.config import Caps
     from agentloop.errors import AgentloopError
     from agentloop.redact import one_line
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     status = EXIT_OK
     for path in args.paths:
         try:
-            print(f"{hash_path(path, Caps())}  {one_line(path)}")
+            print(f"{hash_path(input_uri(path), Caps())}  {one_line(path)}")
         except AgentloopError as error:
             status = max(status, report(error, readable=False))
     return status

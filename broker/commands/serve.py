@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from broker.commands import EXIT_NO_PACK, EXIT_OK, Subparsers
-from broker.commands.settings import settings
+from broker.commands.settings import settings, told
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -42,8 +42,12 @@ def run(args: argparse.Namespace) -> int:
     set_up()
     try:
         asyncio.run(serve(found, lambda line: print(line, flush=True)))
-    except (StoreError, BackendUnavailable, OSError) as error:
+    except (StoreError, BackendUnavailable) as error:
         print(f"agentloop: {error}", file=sys.stderr)
+        return EXIT_NO_PACK
+    except OSError as error:
+        where = "" if error.filename else f"BROKER_LISTEN {found.listen}: "
+        print(f"agentloop: {where}{told(error)}", file=sys.stderr)
         return EXIT_NO_PACK
     return EXIT_OK
 

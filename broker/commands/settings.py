@@ -37,6 +37,16 @@ def model_places(found: Settings) -> ModelPlaces:
     return ModelPlaces.under(found.home_path, found.model_profiles_file, os.environ)
 
 
+def told(error: OSError) -> str:
+    """Trouble with a file or an address in words: what, and why; the home where it is that."""
+    from agentloop.reasons import unwritable
+
+    home = settings().home
+    place = str(error.filename or "")
+    name = f"BROKER_HOME {home}: {place}" if place.startswith(home) else place
+    return f"{name}: {unwritable(error)}." if name else f"{unwritable(error)}."
+
+
 def refusing(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """`run`, with the errors that an operator can mend told in one line."""
 
@@ -48,8 +58,11 @@ def refusing(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
             return run(args)
         except AgentloopError as error:
             return report(error, readable=sys.stderr.isatty())
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             print(f"agentloop: {error}", file=sys.stderr)
+            return EXIT_USAGE
+        except OSError as error:
+            print(f"agentloop: {told(error)}", file=sys.stderr)
             return EXIT_NO_PACK
 
     return wrapped

@@ -280,6 +280,59 @@ def test_marks_and_line_ends_of_other_systems_are_no_hidden_characters(tmp_path:
     assert set(item["flags"]) == {"control_chars", "invisible"}
 
 
+def test_hash_takes_paths_as_people_type_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.md").write_text("The fee is ten.\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["hash", str(tmp_path / "data")]) == 0
+    whole = capsys.readouterr().out.split()[0]
+    assert main(["hash", "data", "./data/../data"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [whole, whole]
+    assert main(["hash", "nope", "data"]) == 3
+    assert capsys.readouterr().out.startswith(whole)
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "told"),
+    [
+        (["token", "new", "x", "--role", "king"], 2, "there is no role 'king'; roles are reader, user"),
+        (["token", "new", "a b"], 2, "a name is 1 to 64 letters"),
+        (["serve"], 4, "file exists"),
+        (["token", "new", "x"], 4, "file exists"),
+    ],
+)
+def test_operators_are_told_in_words(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+    status: int,
+    told: str,
+) -> None:
+    home = tmp_path / "file"
+    home.write_text("no folder")
+    monkeypatch.setenv("BROKER_HOME", str(home))
+    assert main(args) == status
+    said = capsys.readouterr().err
+    assert told in said
+    assert "Errno" not in said
+    assert ("BROKER_HOME" in said) == (status == 4)
+
+
+def test_a_run_of_which_nothing_can_be_answered_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "set"
+    (folder / "corpus").mkdir(parents=True)
+    (folder / "corpus" / "a.md").write_text("The fee is ten.\n")
+    (folder / "questions.jsonl").write_text('{"id": "q", "question": "fee?", "gold": ["b.md"]}\n')
+    out = tmp_path / "out"
+    assert main(["eval", "run", str(folder), "--out", str(out), "--rungs", "bm25", "--no-plots"]) == 3
+    assert "no question could be answered: the gold b.md is not in the corpus" in capsys.readouterr().err
+
+
 def test_standard_input_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compress", "q", "-", "-"]) == 2
     assert "standard input can be named once" in capsys.readouterr().err
