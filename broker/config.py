@@ -14,14 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from agentloop.config import Caps, Policy, Sandbox
-from agentloop.request import Classification
+from broker.values import NamespaceRules, SettingsError, convert, namespace_rules
 
 DEFAULT_PORT = 8787
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-
-
-class SettingsError(ValueError):
-    """A setting is unknown or its value can't be used; the message names it and says what is allowed."""
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
@@ -32,18 +28,6 @@ def default_home(environ: Mapping[str, str]) -> Path:
 
 def _setting(env: str, doc: str, default: Any) -> Any:
     return field(default=default, metadata={"env": env, "doc": doc})
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceRules:
-    """What one namespace may read and release: a `[namespaces.NAME]` table of the TOML file."""
-
-    roots: tuple[str, ...] = ()
-    default_classification: Classification = Classification.INTERNAL
-    classification_rules: tuple[tuple[str, Classification], ...] = ()
-    allow_excerpts: bool = True
-    allow_paths: bool = True
-    cache_records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +96,15 @@ class Settings:
     max_file_mb: int = _setting("BROKER_MAX_FILE_MB", "code and document files above are skipped", 10)
     max_total_mb: int = _setting("BROKER_MAX_TOTAL_MB", "bytes that one job may read, in MiB", 2048)
     max_files: int = _setting("BROKER_MAX_FILES", "files that one job may read", 200_000)
+    max_log_mb: int = _setting("BROKER_MAX_LOG_MB", "logs above are skipped, in MiB", 8192)
+    max_record_chars: int = _setting(
+        "BROKER_MAX_RECORD_CHARS",
+        "characters of records that one job may read; the newest are kept",
+        20_000_000,
+    )
+    max_extracted_mb: int = _setting(
+        "BROKER_MAX_EXTRACTED_MB", "MiB that a document or an archive may hold when it is unpacked", 64
+    )
     validation_sandbox: bool = _setting(
         "BROKER_VALIDATION_SANDBOX",
         "whether `validation_commands` of patch requests are run, on a throw-away copy without a network",
@@ -250,6 +243,9 @@ class Settings:
             max_file_bytes=self.max_file_mb * 1_000_000,
             max_total_bytes=self.max_total_mb << 20,
             max_files=self.max_files,
+            max_log_bytes=self.max_log_mb << 20,
+            max_record_chars=self.max_record_chars,
+            max_extracted_bytes=self.max_extracted_mb << 20,
             follow_hard_links=self.follow_hard_links,
         )
 
@@ -257,77 +253,6 @@ class Settings:
 def setting_fields() -> tuple[Field[Any], ...]:
     """The fields that are settings, in order."""
     return tuple(f for f in fields(Settings) if "env" in f.metadata)
-
-
-def _convert(name: str, value: Any, like: Any) -> Any:
-    """`value`, from text or TOML, as the type of the default `like`."""
-    if isinstance(like, bool):
-        return _boolean(name, value)
-    if isinstance(like, int):
-        return _whole(name, value)
-    if isinstance(like, tuple):
-        return _strings(name, value)
-    if not isinstance(value, str):
-        raise SettingsError(f"{name} is a string")
-    return value
-
-
-def _boolean(name: str, value: Any) -> bool:
-    text = str(value).lower()
-    if text in {"1", "true", "yes", "on"}:
-        return True
-    if text in {"0", "false", "no", "off", ""}:
-        return False
-    raise SettingsError(f"{name} is `true` or `false`")
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        raise SettingsError(f"{name} is a whole number") from None
-    if number < 0:
-        raise SettingsError(f"{name} is not negative")
-    return number
-
-
-def _strings(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(part for part in value.split(os.pathsep) if part)
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return tuple(value)
-    raise SettingsError(f"{name} is a list of strings")
-
-
-def _namespace(name: str, table: Any) -> NamespaceRules:
-    known = {f.name for f in fields(NamespaceRules)}
-    if not isinstance(table, dict) or set(table) - known:
-        raise SettingsError(f"[namespaces.{name}] takes only {', '.join(sorted(known))}")
-    try:
-        return NamespaceRules(
-            roots=tuple(str(Path(root).expanduser()) for root in table.get("roots", ())),
-            default_classification=Classification(table.get("default_classification", "internal")),
-            classification_rules=tuple(
-                (str(glob), Classification(level))
-                for glob, level in dict(table.get("classification_rules", {})).items()
-            ),
-            allow_excerpts=_convert("allow_excerpts", table.get("allow_excerpts", True), True),
-            allow_paths=_convert("allow_paths", table.get("allow_paths", True), True),
-            cache_records=_convert("cache_records", table.get("cache_records", False), False),
-        )
-    except (TypeError, ValueError) as exc:
-        raise SettingsError(f"[namespaces.{name}]: {_wrong_level(table) or exc}") from None
-
-
-def _wrong_level(table: Mapping[str, Any]) -> str:
-    """Which classification of a namespace there is none of; empty where all are known."""
-    rules = table.get("classification_rules", {})
-    given = [
-        table.get("default_classification", "internal"),
-        *(rules.values() if isinstance(rules, dict) else ()),
-    ]
-    wrong = [level for level in given if level not in list(Classification)]
-    return f"there is no classification {wrong[0]!r}; there are {', '.join(Classification)}" if wrong else ""
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -365,12 +290,12 @@ def load(
         for place, source, key in (("file", table, name), ("env", environ, env), ("flag", given, name)):
             if key in source:
                 label = env if place != "file" else name
-                values[name] = _convert(label, source[key], found.default)
+                values[name] = convert(label, source[key], found.default)
     values["home"] = str(Path(values.get("home") or home).expanduser().absolute())
     values["allowed_roots"] = tuple(
         str(Path(root).expanduser().absolute()) for root in values.get("allowed_roots", ())
     )
-    values["namespaces"] = tuple((name, _namespace(name, rules)) for name, rules in namespaces.items())
+    values["namespaces"] = tuple((name, namespace_rules(name, rules)) for name, rules in namespaces.items())
     return _checked(Settings(**values))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.request import Classification, CompressRequest, InputRef, InputType
 from agentloop.sources.uri import absolute_path
-from broker.config import NamespaceRules
+from broker.values import NamespaceRules
 
 ARTIFACT_SCHEME = "artifact://"
 HASH_AT_SUBMIT = 16 << 20  # bytes: 10 ms of hashing; larger files are compared by the worker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from broker.commands import EXIT_OK, Subparsers
+from broker.commands.settings import settings
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -21,16 +22,15 @@ def add_parser(commands: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a line for each path: hash, two spaces, path."""
     from agentloop.api import input_uri
-    from agentloop.config import Caps
     from agentloop.errors import AgentloopError
     from agentloop.redact import one_line
     from agentloop.sources import hash_path
     from broker.commands.errors import report
 
-    status = EXIT_OK
+    status, caps = EXIT_OK, settings().caps()
     for path in args.paths:
         try:
-            print(f"{hash_path(input_uri(path), Caps())}  {one_line(path)}")
+            print(f"{hash_path(input_uri(path), caps)}  {one_line(path)}")
         except AgentloopError as error:
             status = max(status, report(error, readable=False))
     return status

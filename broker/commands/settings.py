@@ -21,7 +21,8 @@ def settings(flags: dict[str, Any] | None = None) -> Settings:
     Raises:
         SystemExit: a value can't be used; the message on stderr names it.
     """
-    from broker.config import SettingsError, load
+    from broker.config import load
+    from broker.values import SettingsError
 
     try:
         return load(os.environ, flags or {})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.commands import EXIT_NO_PACK, EXIT_OK, Subparsers
+from broker.commands.settings import settings
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -55,14 +56,13 @@ def _pack(name: str) -> Any:
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each ref."""
-    from agentloop.config import Caps
     from agentloop.errors import AgentloopError
     from agentloop.redact import one_line
     from agentloop.verify import verify_saved
     from broker.commands.errors import report
 
     try:
-        results = verify_saved(_pack(args.pack), args.paths or ["."], Caps())
+        results = verify_saved(_pack(args.pack), args.paths or ["."], settings().caps())
     except AgentloopError as error:
         return report(error, readable=sys.stderr.isatty())
     if args.format == "json" or (args.format is None and not sys.stdout.isatty()):

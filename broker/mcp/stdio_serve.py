@@ -154,11 +154,11 @@ def serve_rest(load: Callable[[], Settings], reader: Reader, sink: int) -> None:
 async def _serve(load: Callable[[], Settings], reader: Reader, sink: int) -> None:
     from mcp.server.stdio import stdio_server
 
-    from broker.config import SettingsError
     from broker.logs import set_up
     from broker.mcp.attach import LocalBroker, LocalPort
     from broker.mcp.failure import Failure
     from broker.mcp.server import make_server
+    from broker.values import SettingsError
 
     set_up("warning")
     task = asyncio.current_task()

@@ -12,9 +12,9 @@ import pytest
 from agentloop.config import Policy
 from agentloop.errors import AgentloopError, ErrorCode
 from agentloop.request import Classification, parse_request
-from broker.config import NamespaceRules
 from broker.policy import authorise, recheck, verify_declared
 from broker.release import screen
+from broker.values import NamespaceRules
 from tests.fakes.broker_parts import pack
 
 

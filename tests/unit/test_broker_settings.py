@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import SettingsError, load, setting_fields
+from agentloop.config import Caps
+from broker.config import load, setting_fields
+from broker.values import SettingsError
 
 DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
 
@@ -76,3 +78,33 @@ def test_every_setting_is_documented() -> None:
     text = DOCS.read_text("utf-8")
     missing = [f.metadata["env"] for f in setting_fields() if f"`{f.metadata['env']}`" not in text]
     assert missing == []
+
+
+def test_every_cap_of_the_design_is_a_setting() -> None:
+    given = {
+        "BROKER_MAX_FILE_MB": "1",
+        "BROKER_MAX_TOTAL_MB": "2",
+        "BROKER_MAX_FILES": "3",
+        "BROKER_MAX_LOG_MB": "4",
+        "BROKER_MAX_RECORD_CHARS": "5",
+        "BROKER_MAX_EXTRACTED_MB": "6",
+    }
+    caps = load({"HOME": "/nowhere", **given}).caps()
+    assert (caps.max_file_bytes, caps.max_total_bytes, caps.max_files) == (1_000_000, 2 << 20, 3)
+    assert (caps.max_log_bytes, caps.max_record_chars, caps.max_extracted_bytes) == (4 << 20, 5, 6 << 20)
+    defaults = load({"HOME": "/nowhere"}).caps()
+    assert defaults == Caps()
+
+
+def test_a_wrong_classification_of_a_namespace_is_told_with_those_there_are(tmp_path: Path) -> None:
+    (tmp_path / "broker.toml").write_text('[namespaces.x]\ndefault_classification = "secret"\n')
+    with pytest.raises(SettingsError, match="there is no classification 'secret'; there are public"):
+        load({"BROKER_HOME": str(tmp_path)})
+
+
+def test_a_home_with_a_tilde_has_its_settings_file_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "broker.toml").write_text("workers = 3\n")
+    assert load({"BROKER_HOME": "~"}).workers == 3

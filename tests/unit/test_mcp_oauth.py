@@ -12,9 +12,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from broker.auth import Authenticator, Principal, Role
-from broker.config import SettingsError, load
+from broker.config import load
 from broker.errors import BrokerError
 from broker.oauth import JwtVerifier
+from broker.values import SettingsError
 
 ISSUER = "https://login.example"
 RESOURCE = "https://broker.example/mcp"
