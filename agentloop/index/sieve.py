@@ -20,6 +20,8 @@ MOST_WORDS = 400
 """Words of the index that a run of a literal may be part of; more of them tell little."""
 MOST_CHUNKS = 2_500
 """Above, a look at all files takes no longer."""
+FEW_CHUNKS = 300
+"""So few are looked at in less time than it takes to tell more exactly which."""
 MOST_UNKNOWN = 200
 """Files that were read after the words were listed; above, they are listed anew."""
 _RUN = re.compile(r"[A-Za-z0-9]+")
@@ -69,26 +71,27 @@ class Sieve:
             for file in corpus.files
             if file.index not in whole or same(file) not in self._listed or self._long[same(file)]
         )
-        self._known: dict[str, frozenset[int] | None] = {}
+        self._known: dict[str, list[int] | None] = {}
 
-    def files(self, literal: str) -> frozenset[int] | None:
-        """The indexes of all files that can hold a literal, and of some that can't; None: any file can."""
+    def files(self, literal: str) -> list[int] | None:
+        """The indexes, in order, of all files that can hold a literal and of some others; None: any can."""
         if literal not in self._known:
             self._known[literal] = self._look_up(literal)
         return self._known[literal]
 
-    def _look_up(self, literal: str) -> frozenset[int] | None:
+    def _look_up(self, literal: str) -> list[int] | None:
         if not literal.isascii() or "\n" in literal:
             return None
-        ways = []
-        for run in _RUN.finditer(literal):
-            words = self._way(run.group().lower(), run.start() > 0, run.end() < len(literal))
-            if words is not None:
-                ways.append(words)
-        if not ways:
+        runs = [(m.group().lower(), m.start() > 0, m.end() < len(literal)) for m in _RUN.finditer(literal)]
+        # how words begin is told at once, how they end by a search through all of them
+        told = [words for run in runs if run[1] and (words := self._way(*run)) is not None]
+        found = self._index.holding(told, MOST_CHUNKS) if told else None
+        if found is None or len(found) > FEW_CHUNKS:
+            ways = told + [words for run in runs if not run[1] and (words := self._way(*run)) is not None]
+            found = self._index.holding(ways, MOST_CHUNKS) if len(ways) > len(told) else found
+        if found is None:
             return None
-        found = self._index.holding(ways, MOST_CHUNKS)
-        return None if found is None else self._always.union(map(self._chunks.files.__getitem__, found))
+        return sorted(self._always.union(map(self._chunks.files.__getitem__, found)))
 
     def _way(self, part: str, starts: bool, ends: bool) -> list[str] | None:
         """The words that a run of a literal may be; None where they are too many, or can't be told."""

@@ -7,6 +7,7 @@ beats starting `rg` and reading everything again; bench/index.py measures both. 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -88,17 +89,20 @@ def _scan_group(
     where: ChunkMap,
     files: Sequence[SourceFile],
     needles: Sequence[bytes],
-    able: Sequence[frozenset[int] | None],
+    able: Sequence[Sequence[int] | None],
     found: Sequence[Found],
 ) -> None:
     """Small files, one literal after the other: most files hold none."""
     read: dict[int, bytes] = {}
+    first = files[0].index  # a group's files follow each other
     for needle, those, one in zip(needles, able, found, strict=True):
-        for file in files:
+        some = files
+        if those is not None:
+            low, high = bisect_left(those, first), bisect_left(those, first + len(files))
+            some = [files[number - first] for number in those[low:high]]
+        for file in some:
             if one.places >= MAX_PLACES:
                 break
-            if those is not None and file.index not in those:
-                continue
             data = read.get(file.index)
             if data is None:
                 data = read[file.index] = file.content.read(0, file.size)
