@@ -32,6 +32,7 @@ from broker.planner import Resources, Tier
 
 log = logging.getLogger("broker.dispatch")
 
+CANCELS_AT_ONCE = 16  # of one request: a backend may start a process for each
 STORE_RETRY_SECONDS = 2.0  # after the store refused a write: locked, disk full
 
 
@@ -119,9 +120,17 @@ class Dispatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def cancel(self, job_ids: Sequence[str]) -> None:
-        """Stop the runs of jobs that have one in the air."""
-        flights = [self._flights[job_id] for job_id in job_ids if job_id in self._flights]
-        await asyncio.gather(*(flight.backend.cancel(flight.run) for flight in flights))
+        """Stop the runs of jobs that have one in the air; a backend that is away is asked again later."""
+        gate = asyncio.Semaphore(CANCELS_AT_ONCE)
+
+        async def stop(flight: Flight) -> None:
+            async with gate:
+                try:
+                    await flight.backend.cancel(flight.run)
+                except BackendUnavailable as exc:  # the follower asks again at the run's next update
+                    log.warning("a cancel waits for its backend: %s", exc, extra={"job": flight.job.job_id})
+
+        await asyncio.gather(*(stop(self._flights[j]) for j in job_ids if j in self._flights))
 
     # --- claiming -----------------------------------------------------------------------------------
 
