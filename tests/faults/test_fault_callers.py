@@ -164,6 +164,7 @@ async def test_idle_and_slow_connections_leave_others_served(broker: Server) -> 
             one.close()
 
 
+@pytest.mark.req("E8")
 async def test_a_planted_secret_reaches_no_pack_log_or_database(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
     with server(tmp_path) as broker:

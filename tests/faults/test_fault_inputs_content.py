@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from agentloop.api import compress_sync, make_request
 from agentloop.budget import Ledger
 from agentloop.clock import SystemClock
 from agentloop.config import Caps
 from agentloop.errors import ErrorCode, WarningCode
+from agentloop.request import TaskType
 from agentloop.sources import opening, reader
 from agentloop.types import FileKind
 from tests.source_case import failure, find, left_out, paths, write
@@ -237,3 +239,52 @@ def test_discovery_runs_in_any_thread(outside: Path) -> None:
     for thread in threads:
         thread.join()
     assert found == [FileKind.PROSE] * 4
+
+
+@pytest.mark.req("C1")
+@pytest.mark.req("C2")
+def test_no_task_runs_what_a_hostile_repository_configures(tmp_path: Path) -> None:
+    """Hooks, filters, textconv, fsmonitor, pagers, aliases, ssh: whole requests that read history."""
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    repo, mark = tmp_path / "repo", tmp_path / "ran"
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+
+    def git(*args: str) -> None:
+        subprocess.run(["git", "-C", str(repo), *identity, *args], env=env, check=True, capture_output=True)
+
+    repo.mkdir()
+    git("init", "-q")
+    for number in (1, 2):
+        write(repo, **{"fees.py": f"def fee(amount):\n    return round(amount, {number})\n"})
+        git("add", "fees.py")
+        git("commit", "-qm", f"Round to {number}")
+    evil = tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {mark}\ncat\n")
+    evil.chmod(0o755)
+    with (repo / ".git/config").open("a") as config:
+        config.write(
+            f"[core]\n\tfsmonitor = {evil}\n\thooksPath = {tmp_path}/hooks\n\tpager = {evil}\n"
+            f"\tsshCommand = {evil}\n\tgitProxy = {evil}\n\tattributesFile = {tmp_path}/attributes\n"
+            f'[filter "x"]\n\tclean = {evil}\n\tsmudge = {evil}\n\tprocess = {evil}\n'
+            f'[diff "x"]\n\ttextconv = {evil}\n\tcommand = {evil}\n[diff]\n\texternal = {evil}\n'
+            f"[alias]\n\tlog = !{evil}\n[credential]\n\thelper = !{evil}\n"
+            f"[include]\n\tpath = {tmp_path}/included\n"
+        )
+    (tmp_path / "hooks").mkdir()
+    for hook in ("post-checkout", "post-index-change", "pre-commit"):
+        (tmp_path / "hooks" / hook).symlink_to(evil)
+        (repo / ".git/hooks" / hook).symlink_to(evil)
+    write(
+        repo, **{".gitattributes": "* filter=x diff=x\n", "fees.py": "def fee(amount):\n    return amount\n"}
+    )
+    for task, params in (
+        ("debug_with_local_context", {"changed_since": "HEAD~1"}),
+        ("inspect_repo", {}),
+        ("propose_patch", {}),
+    ):
+        asked = make_request("Why is the fee not rounded?", [repo], task=TaskType(task), task_params=params)
+        released = compress_sync(asked).released
+        assert released["payload"]["evidence"]
+        if task == "debug_with_local_context":
+            assert "recent_change" in {item["kind"] for item in released["payload"]["evidence"]}
+    assert not mark.exists()
