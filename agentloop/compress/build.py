@@ -255,7 +255,7 @@ def _assemble(
     artifacts = {
         **extra,
         "collapsed.json": _json(_collapsed(drafts[: len(fitted.payload.evidence)], corpus)),
-        "coverage.json": _json(coverage_artifact(corpus)),
+        "coverage.json": coverage_artifact(corpus),
     }
     if looped is not None:
         artifacts["loop_trace.json"] = _json(redactor.mask_json(looped.trace))

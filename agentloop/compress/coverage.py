@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import json
 from collections.abc import Sequence
-from typing import Any
+from json.encoder import encode_basestring_ascii as _string
 
 from agentloop.config import Policy
 from agentloop.pack import Coverage, SkippedExamples
@@ -89,21 +90,19 @@ def _name(gone: Exclusion) -> str:
     return f"{path.rstrip('/')}/" if gone.is_dir else path
 
 
-def coverage_artifact(corpus: Corpus) -> dict[str, Any]:
-    """Every file that was searched and everything that was left out, with its reason."""
-    return {
-        "indexed": [
-            {
-                "input_id": file.input_id,
-                "path": file.path,
-                "size": file.size,
-                "content_hash": file.content_hash,
-                "kind": str(file.kind),
-                "language": file.language,
-            }
-            for file in corpus.files
-            if not file.historic
-        ],
+def coverage_artifact(corpus: Corpus) -> bytes:
+    """Every file that was searched and everything that was left out, with its reason, as JSON.
+
+    Written by hand: there may be 200,000 files, and the encoder takes seven times as long.
+    """
+    indexed = ",".join(
+        f'{{"input_id":{_string(file.input_id)},"path":{_string(file.path)},"size":{file.size},'
+        f'"content_hash":{_string(file.content_hash)},"kind":"{file.kind.value}",'
+        f'"language":{_string(file.language)}}}'
+        for file in corpus.files
+        if not file.historic
+    )
+    rest = {
         "excluded": [
             {
                 "input_id": gone.input_id,
@@ -116,3 +115,5 @@ def coverage_artifact(corpus: Corpus) -> dict[str, Any]:
         ],
         "notes": list(corpus.notes),
     }
+    tail = json.dumps(rest, ensure_ascii=True, separators=(",", ":"))
+    return f'{{"indexed":[{indexed}],{tail[1:]}\n'.encode("ascii")

@@ -102,9 +102,13 @@ def _check_schema(built: BuiltPack) -> None:
 def _check_refs(built: BuiltPack, corpus: Corpus) -> None:
     files: dict[tuple[str, str, str, str], SourceFile] = {}
     by_hash: dict[tuple[str, str], list[SourceFile]] = {}
+    named = {ref.content_hash for item in built.pack.payload.evidence for ref in item.source_refs}
+    paths = {ref.path for item in built.pack.payload.evidence for ref in item.source_refs}
     for file in corpus.files:
-        files[file.input_id, file.ref_path, file.member, file.commit] = file
-        by_hash.setdefault((file.input_id, file.ref_hash), []).append(file)
+        if file.ref_path in paths:
+            files[file.input_id, file.ref_path, file.member, file.commit] = file
+        if file.ref_hash in named:
+            by_hash.setdefault((file.input_id, file.ref_hash), []).append(file)
     cited: dict[int, list[tuple[int, int, str]]] = {}
     for item in built.pack.payload.evidence:
         for ref in item.source_refs:
