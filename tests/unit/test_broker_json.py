@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
 
@@ -93,9 +94,13 @@ async def test_bodies_over_the_limit_are_413_however_they_come(
         (bomb, {"Content-Encoding": "gzip"}),
         (zlib.compress(b" " * 50_000_000), {"Content-Encoding": "deflate"}),
     ):
+        tracemalloc.start()
         async with client.post("/", data=data, headers={**headers, **extra}) as response:
             assert response.status == 413
             assert (await response.json())["error"]["code"] == "BODY_TOO_LARGE"
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 10_000_000  # of fifty million bytes that were sent packed
 
 
 async def test_compressed_bodies_are_read_and_broken_ones_refused(
