@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from agentloop.chunking.corpus import add_chunks
@@ -134,6 +135,16 @@ class Ahead:
         self._received += 1
         for key, chunks, path, beside in answers:
             self._made[key] = _Made(chunks, FileText(path, beside))
+
+
+def started_for(files: Sequence[SourceFile]) -> Ahead | None:
+    """As `start`, with files that were read already."""
+    ahead = start()
+    if ahead is not None:
+        for file in files:
+            ahead.offer(file)
+        ahead.flush()
+    return ahead
 
 
 def start() -> Ahead | None:

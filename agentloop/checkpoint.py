@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agentloop import cache
+from agentloop.ahead import Ahead, started_for
 from agentloop.budget import Ledger
 from agentloop.cache import chunks_key, index_key, text_hash, value_hash
 from agentloop.cache.packs import code_version, corpus_id
@@ -74,11 +75,15 @@ def prepared(
     kept = None if found is None else _stored(place)
     if found is None or kept is None:
         _drop(place)  # of a broken disk, or of a release that kept it otherwise
-        chunks = primary(corpus, chunk_corpus(corpus, ledger, caps))
-        progress(Stage.INDEXING, 0.3)
         size = sum(file.size for file in corpus.files)
         keep = (always or size >= LEAST_BYTES) and _may_keep(corpus, policy)
-        index = _kept(place, corpus, chunks, ledger) if keep else LexicalIndex(corpus, chunks)
+        ahead = started_for(corpus.files) if keep else None
+        known = None if ahead is None else ahead.chunks
+        chunks = primary(corpus, chunk_corpus(corpus, ledger, caps, known=known))
+        progress(Stage.INDEXING, 0.3)
+        index = _kept(place, corpus, chunks, ledger, ahead) if keep else LexicalIndex(corpus, chunks)
+        if ahead is not None:
+            ahead.close()
     else:
         chunks = found
         progress(Stage.INDEXING, 0.3)
@@ -167,7 +172,7 @@ def _may_keep(corpus: Corpus, policy: Policy) -> bool:
     )
 
 
-def _kept(place: Path, corpus: Corpus, chunks: Chunks, ledger: Ledger) -> LexicalIndex:
+def _kept(place: Path, corpus: Corpus, chunks: Chunks, ledger: Ledger, ahead: Ahead | None) -> LexicalIndex:
     """Index chunks on disk, and keep both under `place`, whole or not at all. A full disk keeps nothing."""
     partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
@@ -176,7 +181,8 @@ def _kept(place: Path, corpus: Corpus, chunks: Chunks, ledger: Ledger) -> Lexica
         with build_errors():
             build = IndexBuild(index_in(partial / "index", fresh=True))
             for file, rows in chunks.runs():
-                build.add(corpus.files[file], chunks, rows)
+                source = corpus.files[file]
+                build.add(source, chunks, rows, None if ahead is None else ahead.text(source))
             build.close()
         facts = {
             "chunks": list(chunks),
