@@ -54,7 +54,8 @@ def verify_saved(pack: Any, paths: Sequence[str], caps: Caps) -> list[Checked]:
     reader = _Reader(paths, caps)
     checked = []
     for item in items:
-        for ref in item.get("source_refs") or [{}]:
+        refs = item.get("source_refs")
+        for ref in refs if isinstance(refs, list) and refs else [refs or {}]:
             status, reason = reader.check(ref)
             place = shown_place(ref) if isinstance(ref, dict) else "?"
             checked.append(Checked(str(item.get("id", "")), place, status, reason))
@@ -95,7 +96,7 @@ class _Reader:
         if not _same(data, ref["content_hash"]):
             if _span_holds(data, ref):
                 return "stale", "the file changed, the cited span did not"
-            return "stale", "the file changed"
+            return "stale", "the file changed" + self._other(ref)
         return self._span(data, ref)
 
     def _bytes(self, ref: dict[str, Any]) -> tuple[bytes | None, str]:
@@ -121,6 +122,13 @@ class _Reader:
         if not digits.isdigit() or not 1 <= int(digits) <= len(self._roots):
             return None
         return self._roots[int(digits) - 1]
+
+    def _other(self, ref: dict[str, Any]) -> str:
+        """For an input that is one file: a word about its name, where the ref names another one."""
+        root = self._root(ref["input_id"])
+        if root is None or root.is_dir() or not ref.get("path") or ref["path"] == root.name:
+            return ""
+        return f", or {root.name} is not the input that held {ref['path']}"
 
     def _read(self, file: Path, root: Path) -> bytes | None:
         if file not in self._data:

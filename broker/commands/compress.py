@@ -54,7 +54,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "paths", nargs="*", metavar="PATH", help="files, folders, repositories, logs, or - for standard input"
     )
-    add("--task", choices=TASKS, default="rag_compress", help="what to make of the inputs (rag_compress)")
+    add("--task", choices=TASKS, help="what to make of the inputs (rag_compress)")
     add("--mode", choices=MODES, help="how evidence is found (agentic)")
     add("--budget", type=int, metavar="TOKENS", help="final_evidence_pack_budget (4000)")
     add("--constraint", action="append", default=[], metavar="KEY=JSON", help="a member of constraints")
@@ -144,7 +144,7 @@ def request_of(args: argparse.Namespace) -> CompressRequest:
     return make_request(
         args.query,
         args.paths,
-        task=TaskType(args.task),
+        task=TaskType(args.task or TaskType.RAG_COMPRESS),
         baselines=args.baseline,
         task_params=params,
         constraints=constraints,
@@ -157,10 +157,16 @@ def _request_file(args: argparse.Namespace) -> CompressRequest:
     from agentloop.reasons import unreadable
     from agentloop.request import parse_request
 
-    if args.query is not None or args.paths:
+    beside = ["QUERY"] if args.query is not None else []
+    beside += [
+        f"--{name.replace('_', '-')}"
+        for name in ("task", "mode", "budget", "constraint", "param", "max_tool_calls", "baseline")
+        if getattr(args, name) not in (None, [])
+    ]
+    if beside:
         raise AgentloopError(
             ErrorCode.REQUEST_INVALID,
-            "--request holds the whole request: give no QUERY and no PATH beside it.",
+            f"--request holds the whole request: give no {', '.join(beside)} beside it.",
             Stage.REQUEST,
         )
     try:

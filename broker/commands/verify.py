@@ -68,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json" or (args.format is None and not sys.stdout.isatty()):
         print(json.dumps([r.to_json() for r in results], ensure_ascii=True))
     else:
+        if not results:
+            print("the pack holds no evidence: there is nothing to check")
         for r in results:
             print(one_line(f"{r.status:8} {r.evidence_id} {r.place}{': ' + r.reason if r.reason else ''}"))
     return EXIT_OK if all(r.status == "ok" for r in results) else EXIT_NO_PACK

@@ -333,6 +333,29 @@ def test_a_run_of_which_nothing_can_be_answered_is_an_error(
     assert "no question could be answered: the gold b.md is not in the corpus" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [["--budget", "500"], ["--task", "inspect_repo"], ["--param", "mode=agentic"], ["--baseline", "x"]],
+)
+def test_a_whole_request_takes_no_flag_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
+) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(request()))
+    assert main(["compress", "--request", str(file), *flags]) == 2
+    assert f"give no {flags[0]} beside it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("refs", [5, {"a": 1}, [], [5], None, "x"])
+def test_refs_of_any_shape_are_invalid_not_a_crash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refs: Any
+) -> None:
+    pack = tmp_path / "pack.json"
+    pack.write_text(json.dumps({"payload": {"evidence": [{"id": "ev", "source_refs": refs}]}}))
+    assert main(["verify", str(pack), str(tmp_path)]) == 4
+    assert [row["status"] for row in json.loads(capsys.readouterr().out)] == ["invalid"]
+
+
 def test_standard_input_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compress", "q", "-", "-"]) == 2
     assert "standard input can be named once" in capsys.readouterr().err
