@@ -110,12 +110,13 @@ def _answer(args: argparse.Namespace) -> Answer:
 
     request = request_of(args)
     model = args.model or request.execution_profile.model_profile
-    with compress_environment(
-        model=model,
-        record=args.record,
-        progress=_progress if sys.stderr.isatty() else None,
-    ) as env:
-        return answered(request, env, model or "", cached=not args.record)
+    progress = _Progress() if sys.stderr.isatty() else None
+    try:
+        with compress_environment(model=model, record=args.record, progress=progress) as env:
+            return answered(request, env, model or "", cached=not args.record)
+    finally:
+        if progress is not None:
+            progress.clear()
 
 
 def request_of(args: argparse.Namespace) -> CompressRequest:
@@ -182,7 +183,11 @@ def _request_file(args: argparse.Namespace) -> CompressRequest:
             f"The request file {args.request} can't be used: {unreadable(exc)}.",
             Stage.REQUEST,
         ) from None
-    return parse_request(data)
+    request = parse_request(data)
+    if args.model:
+        profile = request.execution_profile.model_copy(update={"model_profile": args.model})
+        request = request.model_copy(update={"execution_profile": profile})
+    return request
 
 
 def _put(members: dict[str, Any], key: str, value: Any, flag: str) -> None:
@@ -246,8 +251,22 @@ def _write(answer: Answer, out: TextIO, as_json: bool) -> None:
         show(answer.released, out)
 
 
-def _progress(stage: Stage, done: float) -> None:
-    """One line on stderr, rewritten at each stage, gone at the end."""
-    line = "" if done >= 1 else f"{done:4.0%} {str(stage).replace('_', ' ')}"
-    sys.stderr.write(f"\r\x1b[K{line}")
-    sys.stderr.flush()
+class _Progress:
+    """One line on stderr, rewritten as the work goes on and never back, gone at the end."""
+
+    def __init__(self) -> None:
+        self._done = -1.0
+
+    def __call__(self, stage: Stage, done: float) -> None:
+        if done > self._done:
+            self._done = done
+            self._show("" if done >= 1 else f"{done:4.0%} {str(stage).replace('_', ' ')}")
+
+    def clear(self) -> None:
+        """Take the line away, where one was shown."""
+        if self._done >= 0:
+            self._show("")
+
+    def _show(self, line: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from broker.commands import EXIT_OK, Subparsers
 from broker.commands.settings import settings
@@ -32,5 +33,5 @@ def run(args: argparse.Namespace) -> int:
         try:
             print(f"{hash_path(input_uri(path), caps)}  {one_line(path)}")
         except AgentloopError as error:
-            status = max(status, report(error, readable=False))
+            status = max(status, report(error, readable=sys.stderr.isatty()))
     return status
