@@ -24,7 +24,7 @@ from agentloop.types import Corpus, FileKind
 
 if TYPE_CHECKING:
     from agentloop.loop import ChatModel
-    from agentloop.loop.brains import ModelPlaces
+    from agentloop.loop.places import ModelPlaces
     from agentloop.retrieval.semantic import Embedder, TextReranker
 
 Execution = tuple[dict[str, Any], dict[str, bytes], dict[str, Any]]
@@ -321,7 +321,7 @@ class JobSpec:
 
     def _places(self) -> ModelPlaces:
         """Where profiles lie. A worker's environment is scrubbed: keys come from their `api_key_file`."""
-        from agentloop.loop.brains import ModelPlaces
+        from agentloop.loop.places import ModelPlaces
 
         places = ModelPlaces.under(Path(self.home), self.model_profiles_file)
         if self.service:

@@ -29,8 +29,8 @@ def judge(settings: Settings, name: str, tier: Tier) -> Fit:
     Raises:
         AgentloopError: REQUEST_INVALID, no such profile, or its model file can't be read.
     """
-    from agentloop.loop.brains import ModelPlaces, resolve
     from agentloop.loop.fit import fit
+    from agentloop.loop.places import ModelPlaces, resolve
 
     places = ModelPlaces.under(settings.home_path, settings.model_profiles_file)
     return fit(resolve(name, places), room_mib(settings, tier))
@@ -42,7 +42,7 @@ def refuse_misfit(settings: Settings, name: str, tier: Tier) -> None:
     Raises:
         AgentloopError: REQUEST_INVALID, with what it needs, what there is, and what to change.
     """
-    from agentloop.loop.brains import ModelPlaces, resolve
+    from agentloop.loop.places import ModelPlaces, resolve
 
     if tier is Tier.CPU or not name or name == BUILTIN or name.startswith(REPLAY):
         return

@@ -335,7 +335,7 @@ class Service:
         )
 
         def look() -> str:
-            from agentloop.loop.brains import ModelPlaces
+            from agentloop.loop.places import ModelPlaces
 
             places = ModelPlaces.under(settings.home_path, settings.model_profiles_file)
             models = packcache.models_part(names, places)

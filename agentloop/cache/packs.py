@@ -38,7 +38,7 @@ from agentloop.sources.snapshot import Snapshot, content_hash, identity
 from agentloop.types import Corpus, FileKind
 
 if TYPE_CHECKING:
-    from agentloop.loop.brains import ModelPlaces
+    from agentloop.loop.places import ModelPlaces
 
 NOT_KEPT = frozenset(
     {
@@ -93,7 +93,7 @@ def models_part(names: Sequence[str], places: ModelPlaces) -> str:
 
 
 def _model_part(name: str, places: ModelPlaces) -> str:
-    from agentloop.loop.brains import resolve
+    from agentloop.loop.places import resolve
 
     if name in {"", BUILTIN} or name.startswith(REPLAY):
         return name

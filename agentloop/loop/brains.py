@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.loop import smollm2
 from agentloop.loop.endpoint import EndpointModel
 from agentloop.loop.messages import ChatModel
-from agentloop.loop.profiles import Profile, find
+from agentloop.loop.places import ModelPlaces, api_key, resolve
+from agentloop.loop.profiles import Profile
 from agentloop.loop.replay import RecordingModel, ReplayModel
 from agentloop.request import BUILTIN, REPLAY
 
@@ -22,31 +21,6 @@ if TYPE_CHECKING:
     from agentloop.loop.local_server import Serving
 
 WIRES = "wires.json"  # what probes found, by endpoint and model
-
-
-@dataclass(frozen=True, slots=True)
-class ModelPlaces:
-    """Where models and their profiles lie. Filled at the composition root.
-
-    `home` is agentloop's own folder of models (installed files, probe results); `profiles` are folders
-    or files of profiles, the first match wins; `environ` is where `api_key_env` is looked up. `shared` is
-    where workers of this machine share model servers, None: each has its own; `services` is where warm
-    services tell of themselves, None: none is used.
-    """
-
-    home: Path
-    profiles: Sequence[Path] = ()
-    environ: Mapping[str, str] | None = None
-    shared: Path | None = None
-    services: Path | None = None
-
-    @classmethod
-    def under(
-        cls, state: Path, profiles_file: str = "", environ: Mapping[str, str] | None = None
-    ) -> ModelPlaces:
-        """The places below agentloop's state folder: a named file of profiles, `models.toml`, `models/`."""
-        named = [Path(profiles_file)] if profiles_file else []
-        return cls(state / "models", [*named, state / "models.toml", state / "models"], environ)
 
 
 @contextmanager
@@ -120,17 +94,6 @@ def _serving(profile: Profile, places: ModelPlaces) -> AbstractContextManager[Se
     return serve_profile(profile)
 
 
-def resolve(name: str, places: ModelPlaces) -> Profile:
-    """The profile of a name: a file, the operator's, the shipped examples, or smollm2.
-
-    Raises:
-        AgentloopError: REQUEST_INVALID, no such profile.
-    """
-    if name == smollm2.NAME:
-        return smollm2.profile(places.home)
-    return find(name, places.profiles)
-
-
 def _recorded(model: ChatModel, record: Path | None) -> ChatModel:
     return model if record is None else RecordingModel(model, record)
 
@@ -143,26 +106,6 @@ def _endpoint(profile: Profile, places: ModelPlaces, key: str, named: str = "") 
         wire=_wires(places.home).get(known, ""),
         remember=lambda wire: _remember(places.home, known, wire),
     )
-
-
-def api_key(profile: Profile, places: ModelPlaces) -> str:
-    """The key of a profile, from the environment or its file; empty where it names neither.
-
-    Raises:
-        AgentloopError: REQUEST_INVALID, the file can't be read.
-    """
-    value = (places.environ or {}).get(profile.api_key_env, "") if profile.api_key_env else ""
-    if value or not profile.api_key_file:
-        return value
-    try:
-        return Path(profile.api_key_file).expanduser().read_text("utf-8").strip()
-    except OSError as error:
-        raise AgentloopError(
-            ErrorCode.REQUEST_INVALID,
-            f"The key file of the model profile {profile.name} can't be read: {error.strerror}.",
-            Stage.REQUEST,
-            {"field": "execution_profile.model_profile"},
-        ) from None
 
 
 def _wires(home: Path) -> dict[str, str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from agentloop.errors import AgentloopError, ErrorCode, Stage
 from agentloop.loop import profiles, smollm2
-from agentloop.loop.brains import ModelPlaces, open_model, resolve
+from agentloop.loop.brains import open_model
 from agentloop.loop.endpoint import EndpointModel
 from agentloop.loop.messages import ModelError
+from agentloop.loop.places import ModelPlaces, resolve
 from agentloop.loop.served import ServedModel
 from agentloop.request import BUILTIN
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from agentloop.cache import text_hash
 from agentloop.errors import AgentloopError, ErrorCode, Stage
-from agentloop.loop.brains import ModelPlaces, api_key, resolve
 from agentloop.loop.endpoint import post
 from agentloop.loop.messages import ModelError
+from agentloop.loop.places import ModelPlaces, api_key, resolve
 from agentloop.loop.profiles import Kind, Profile
 from agentloop.retrieval.semantic import SemanticError
 

@@ -188,8 +188,8 @@ def run(file: Path, host: str) -> int:
     Raises:
         AgentloopError: MODEL_UNAVAILABLE, REQUEST_INVALID: it can't be served.
     """
-    from agentloop.loop.brains import ModelPlaces, resolve
     from agentloop.loop.local_server import serve_profile
+    from agentloop.loop.places import ModelPlaces, resolve
 
     order = Order(**read_json(file))
     profile = resolve(order.profile, ModelPlaces.under(Path(order.home), order.model_profiles_file))

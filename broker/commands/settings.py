@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from broker.commands import EXIT_NO_PACK, EXIT_USAGE
 
 if TYPE_CHECKING:
-    from agentloop.loop.brains import ModelPlaces
+    from agentloop.loop.places import ModelPlaces
     from broker.config import Settings
 
 
@@ -33,7 +33,7 @@ def settings(flags: dict[str, Any] | None = None) -> Settings:
 
 def model_places(found: Settings) -> ModelPlaces:
     """Where models and their profiles lie."""
-    from agentloop.loop.brains import ModelPlaces
+    from agentloop.loop.places import ModelPlaces
 
     return ModelPlaces.under(found.home_path, found.model_profiles_file, os.environ)
 

@@ -11,8 +11,9 @@ import pytest
 
 from agentloop.api import compress, make_request
 from agentloop.errors import AgentloopError
-from agentloop.loop.brains import ModelPlaces, open_model
+from agentloop.loop.brains import open_model
 from agentloop.loop.endpoint import EndpointModel
+from agentloop.loop.places import ModelPlaces
 from agentloop.pipeline import Environment, Outcome
 from tests.fakes import endpoint as fake
 from tests.fakes.endpoint import FakeEndpoint

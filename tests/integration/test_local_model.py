@@ -11,7 +11,8 @@ import pytest
 from agentloop.api import compress, make_request
 from agentloop.errors import AgentloopError
 from agentloop.loop import models_admin, smollm2
-from agentloop.loop.brains import ModelPlaces, open_model
+from agentloop.loop.brains import open_model
+from agentloop.loop.places import ModelPlaces
 from agentloop.pipeline import Environment
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]

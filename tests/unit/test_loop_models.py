@@ -16,9 +16,10 @@ from agentloop.config import Policy
 from agentloop.errors import AgentloopError, ErrorCode
 from agentloop.jobspec import JobSpec
 from agentloop.loop import models_admin, profiles, smollm2
-from agentloop.loop.brains import ModelPlaces, open_model
+from agentloop.loop.brains import open_model
 from agentloop.loop.context import fit
 from agentloop.loop.messages import FinalTurn, Message, ModelError, Reply, ToolCall, Usage
+from agentloop.loop.places import ModelPlaces
 from agentloop.loop.replay import RecordingModel, ReplayDiverged, ReplayModel
 from agentloop.loop.scripted import ScriptedModel
 from agentloop.loop.tools import SPECS

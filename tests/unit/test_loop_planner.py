@@ -9,9 +9,10 @@ import pytest
 
 from agentloop.api import compress, make_request
 from agentloop.loop import wording
-from agentloop.loop.brains import ModelPlaces, open_model
+from agentloop.loop.brains import open_model
 from agentloop.loop.claims import parse_final
 from agentloop.loop.messages import Reply, ToolCall
+from agentloop.loop.places import ModelPlaces
 from agentloop.loop.planner import BuiltinPlanner
 from agentloop.loop.replay import RecordingModel, ReplayDiverged
 from agentloop.loop.scripted import ScriptedModel

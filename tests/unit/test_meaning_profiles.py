@@ -12,7 +12,8 @@ from agentloop.cache import packs as packcache
 from agentloop.config import Policy
 from agentloop.errors import AgentloopError
 from agentloop.jobspec import JobSpec
-from agentloop.loop.brains import ModelPlaces, open_model
+from agentloop.loop.brains import open_model
+from agentloop.loop.places import ModelPlaces
 from agentloop.loop.profiles import read
 from agentloop.loop.semantic import open_embedder, open_reranker
 from broker.commands.environment import compress_environment

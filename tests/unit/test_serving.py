@@ -18,11 +18,12 @@ import pytest
 
 from agentloop.errors import AgentloopError, ErrorCode
 from agentloop.loop import runtimes
-from agentloop.loop.brains import ModelPlaces, open_model
+from agentloop.loop.brains import open_model
 from agentloop.loop.fit import fit
 from agentloop.loop.gguf import GgufError, largest_context, need, read_header
 from agentloop.loop.local_server import serve_profile, served_models
 from agentloop.loop.messages import Message, ModelError, Reply
+from agentloop.loop.places import ModelPlaces
 from agentloop.loop.profiles import Profile
 from agentloop.loop.resume import ResumingModel
 from agentloop.loop.scripted import ScriptedModel
