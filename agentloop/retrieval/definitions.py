@@ -77,6 +77,12 @@ class DefinitionFinder:
         """The chunks in which a definition of exactly that name starts."""
         return self.tables.definitions.get(name, ())
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Have the files parsed that `find` will look into, where names have few definitions."""
+        homes = [home for name in names if len(found := self.named(name)) <= MAX_FILES for home in found]
+        files = dict.fromkeys(self.chunks.files[home] for home in homes)
+        self.parser.ahead(self.corpus.files[file] for file in list(files)[:MAX_FILES])
+
     def find(self, names: Sequence[str], mentions: Mapping[int, int], order: Sequence[int]) -> Linked:
         """Definitions of `names` and what they are linked to.
 

@@ -93,6 +93,9 @@ class Retriever:
         # code speaks English, whatever the prose beside it does
         foreign = [tongue for tongue in spoken or ("english",) if tongue != question.language]
         query = build(question, self.index, languages, foreign)
+        names = tuple(dict.fromkeys([*question.names, *failing]))
+        if Strategy.TREE_SITTER in strategies:
+            self._definitions.expect(names)
         found, lists = Found(), {}
         mentions: Counter[int] = Counter()
         if Strategy.RIPGREP in strategies:
@@ -107,7 +110,6 @@ class Retriever:
                 found.lexical[number] = best * (GROWN + share)
         lists["ripgrep"] = _best(found.exact)
         linked = Linked()
-        names = tuple(dict.fromkeys([*question.names, *failing]))
         if Strategy.TREE_SITTER in strategies and names:
             linked = self._definitions.find(names, mentions, lists.get("bm25", ()))
             for definition in reversed(linked.definitions):

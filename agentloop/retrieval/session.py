@@ -30,6 +30,8 @@ TOP = 8
 MAX_CANDIDATES = 200
 FOCUSED = 16
 """Candidates whose files are parsed to find the definition that they are about."""
+EXPECTED = 44
+"""The first candidates: claims are made of about so many (`compress.claims`)."""
 _LOOP = (Strategy.BM25, Strategy.RIPGREP)
 
 
@@ -98,6 +100,13 @@ class RetrievalSession:
         self._first = self.retriever.with_documentation(self._first)
         if Strategy.EMBEDDINGS in request.strategies:
             self._first = self._meaning.widened(self._first, request.question)
+        self._expect([number for number, _ in self._first.scored[:EXPECTED]])
+
+    def _expect(self, numbers: Sequence[int]) -> None:
+        """Have the files of these chunks parsed, for their definitions will be asked for."""
+        of = self._chunks.files
+        files = dict.fromkeys(of[number] for number in numbers)
+        self._parser.ahead(self._corpus.files[file] for file in files)
 
     def search(self, query: str) -> SearchResult:
         """The top passages for a query; near hits, named as such, where nothing matches as asked."""
@@ -143,6 +152,7 @@ class RetrievalSession:
         assert first is not None  # noqa: S101 - first_pass has set it
         scored = self._meaning.reranked(self._fused(first), self._request.question)
         kept, spent = self._within_budget([n for n, _ in scored[:MAX_CANDIDATES]])
+        self._expect(kept[:EXPECTED])
         by_rank = first.ranks
         scores = dict(scored)
         candidates = [self._candidate(n, scores[n], by_rank.get(n, {}), first) for n in kept]

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentloop.budget import Ledger
@@ -19,12 +18,15 @@ from agentloop.chunking.languages import canonical
 from agentloop.chunking.outline import import_targets
 from agentloop.config import Caps
 from agentloop.errors import Stage, WarningCode
+from agentloop.index.symbols.ahead import Ahead, Turns
 from agentloop.index.symbols.fallback import Lines, outline_symbols, with_outline
 from agentloop.index.symbols.kept import KeptParses
 from agentloop.index.symbols.process import Answer, ParseFailed, ParseProcess
 from agentloop.index.symbols.tags import TAGS
 from agentloop.types import FileKind, SourceFile, Span, Symbol
 
+AHEAD_BYTES = 128_000
+"""Larger files are not parsed before they are asked for: who asks for another would wait for them."""
 _FAILURES = 3
 """After so many failures in a row that aren't time-outs, no further worker is started."""
 _TIMEOUTS = 3
@@ -59,12 +61,19 @@ class SymbolParser:
         self._process: ParseProcess | None = None
         self._failures = 0
         self._timeouts: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._turns = Turns()
+        self._ahead = Ahead(self._parse_ahead)
+        # not asked for yet: what the worker gave, and whether an earlier request had kept it
+        self._ready: dict[tuple[str, str], tuple[Answer | ParseFailed, bool]] = {}
 
     def warm(self) -> None:
         """Start the worker now (about 60 ms on another core), so that the first file needn't wait for it."""
-        with self._lock, contextlib.suppress(ParseFailed):  # the first file that is parsed tells
+        with self._turns.urgent(), contextlib.suppress(ParseFailed):  # the first file that is parsed tells
             self._worker()
+
+    def ahead(self, files: Iterable[SourceFile]) -> None:
+        """Parse files that will likely be asked for, meanwhile; nothing is told of those that are not."""
+        self._ahead.add([f for f in files if _parseable(f) and f.size <= AHEAD_BYTES])
 
     def symbols(self, file: SourceFile) -> tuple[Symbol, ...]:
         """The definitions of a file in order of their start; empty for what isn't source code."""
@@ -102,21 +111,51 @@ class SymbolParser:
 
     def close(self) -> None:
         """End the worker. Symbols found so far stay readable, and files not parsed yet get an outline."""
-        with self._lock:
+        self._ahead.stop()
+        if self._process is not None:
+            self._process.kill()  # nobody waits for what it is at
+        with self._turns.urgent():
             self._failures = _FAILURES
             if self._process is not None:
                 self._process.close()
                 self._process = None
+        self._ahead.join()
 
     def _parsed(self, file: SourceFile) -> _Parsed:
         if file.kind is not FileKind.CODE or file.derived is not None:
             return _Parsed((), {})
         key = (file.content_hash, file.language)
-        with self._lock:
-            found = self._cache.get(key)
-            if found is None:
-                found = self._cache[key] = self._parse(file)
+        found = self._cache.get(key)
+        if found is None:
+            with self._turns.urgent():
+                found = self._cache.get(key)
+                if found is None:
+                    found = self._cache[key] = self._parse(file)
         return found
+
+    def _parse_ahead(self, file: SourceFile) -> bool:
+        """Have a file's answer ready. False where the worker failed: the one who asks meets that again."""
+        language = canonical(file.language)
+        key = (file.content_hash, language)
+        with self._turns.ahead():
+            if key in self._ready or (file.content_hash, file.language) in self._cache:
+                return True
+            kept = self._kept
+            found = None if kept is None else kept.get(*key)
+            if found is None:
+                try:
+                    answer = self._worker().ask(
+                        file.content.read(0, file.content.size), language, self._seconds
+                    )
+                except ParseFailed as failure:
+                    self._process = None
+                    if not failure.unavailable:
+                        self._ready[key] = failure, False
+                    return not failure.unavailable
+                if kept is not None:
+                    kept.put(*key, answer)
+            self._ready[key] = (answer, False) if found is None else (found, True)
+        return True
 
     def _parse(self, file: SourceFile) -> _Parsed:
         data = file.content.read(0, file.content.size)
@@ -140,24 +179,35 @@ class SymbolParser:
 
     def _answer(self, file: SourceFile, data: bytes, language: str) -> Answer:
         """What the parser says of a file, now or in an earlier request."""
-        kept = self._kept
-        if kept is not None and (found := kept.get(file.content_hash, language)) is not None:
+        kept, key = self._kept, (file.content_hash, language)
+        ready, reused = self._ready.pop(key, (None, False))
+        if ready is None and kept is not None:
+            ready = kept.get(*key)
+            reused = ready is not None
+        if reused and isinstance(ready, Answer):
             self._ledger.add(Stage.CHUNKING, parse_reused=1)
-            return found
-        answer = self._ask(data, language)
+            return ready
+        fresh = ready is None
+        answer = self._ask(data, language, ready)
         self._ledger.add(Stage.CHUNKING, parsed=1)
-        if kept is not None:
-            kept.put(file.content_hash, language, answer)
+        if kept is not None and fresh:
+            kept.put(*key, answer)
         return answer
 
-    def _ask(self, data: bytes, language: str) -> Answer:
-        """The worker's answer. A worker that died takes no other file with it."""
+    def _ask(self, data: bytes, language: str, ready: Answer | ParseFailed | None = None) -> Answer:
+        """The worker's answer, now or `ready`. A worker that died takes no other file with it."""
         if self._timeouts[language] >= _TIMEOUTS:
             raise ParseFailed(f"{_TIMEOUTS} {language} files before it took too long to parse")
         try:
-            answer = self._worker().ask(data, language, self._seconds)
+            if self._failures < _FAILURES and ready is not None:
+                if isinstance(ready, ParseFailed):
+                    raise ready
+                answer = ready
+            else:
+                answer = self._worker().ask(data, language, self._seconds)
         except ParseFailed as failure:
-            self._process = None
+            if failure is not ready:
+                self._process = None
             self._failures += failure.unavailable
             self._timeouts[language] += not failure.unavailable
             raise
@@ -170,6 +220,10 @@ class SymbolParser:
         if self._process is None:
             self._process = ParseProcess()
         return self._process
+
+
+def _parseable(file: SourceFile) -> bool:
+    return file.kind is FileKind.CODE and file.derived is None and canonical(file.language) in TAGS
 
 
 def import_edges(file: SourceFile) -> list[str]:

@@ -98,6 +98,12 @@ class ParseProcess:
         self._answered = True
         return answer
 
+    def kill(self) -> None:
+        """End the worker, whoever waits for it: they get a `ParseFailed`."""
+        if self._end.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
     def close(self) -> int | None:
         """Kill the worker and wait for it. Returns its exit status, negative for a signal; None if gone."""
         return self._end() if self._end.alive else None
