@@ -70,11 +70,24 @@ class LocalBackend:
         Raises:
             BackendUnavailable: it did not start.
         """
+        self._closing = True  # until it was ready once: what can't start is not started again
         await self._spawn()
-        try:
-            await asyncio.wait_for(self._ready.wait(), START_SECONDS)
-        except TimeoutError:
-            raise BackendUnavailable("the local worker process did not start") from None
+        assert self._process is not None  # noqa: S101 - it was spawned
+        ready = asyncio.create_task(self._ready.wait())
+        ended = asyncio.create_task(self._process.wait())
+        waited = (ready, ended)
+        await asyncio.wait(waited, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in waited:
+            task.cancel()
+        if self._ready.is_set():
+            self._closing = False
+            return
+        if self._process.returncode is not None:
+            raise BackendUnavailable(
+                f"the local worker process ended as it started (exit status {self._process.returncode}); "
+                "its messages say why, and `agentloop doctor` checks the installation"
+            )
+        raise BackendUnavailable(f"the local worker process did not start in {START_SECONDS:.0f} s")
 
     async def _spawn(self) -> None:
         self._ready = asyncio.Event()
@@ -103,7 +116,8 @@ class LocalBackend:
         if not self._closing:
             if not self._ready.is_set():
                 await asyncio.sleep(RESPAWN_SECONDS)
-            await self._spawn()
+            if not self._closing:
+                await self._spawn()
 
     def _hear(self, event: dict[str, Any]) -> None:
         if event["event"] == "ready":

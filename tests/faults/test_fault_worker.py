@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from agentloop.config import Policy
 from agentloop.jobspec import JobSpec
 from agentloop.request import CompressRequest, InputRef, InputType
 from agentloop.rundir import RunDir
+from broker.backends.base import BackendUnavailable
+from broker.backends.local import LocalBackend, LocalLimits
 from broker.jobs.artifacts import Owner, collect
 
 FAILING = """
@@ -66,3 +69,14 @@ def test_an_attempt_whose_fsync_fails_publishes_no_pack_and_the_next_one_does(
     found = collect(run_dir.attempt("2"), owner)
     assert found is not None
     assert found.pack is not None
+
+
+async def test_a_worker_process_that_can_t_start_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken installation: not a minute of silence, and nothing is started again and again."""
+    monkeypatch.setattr("broker.backends.local.sys.executable", "/bin/false")
+    monkeypatch.setattr("broker.backends.local.RESPAWN_SECONDS", 0.0)
+    backend = LocalBackend(1, LocalLimits(0, 0), 0)
+    async with asyncio.timeout(30):
+        with pytest.raises(BackendUnavailable, match="ended as it started"):
+            await backend.start()
+        await backend.close()
