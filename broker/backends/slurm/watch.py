@@ -73,6 +73,9 @@ class Watcher:
         self._seconds = seconds
         self._start_seconds = start_seconds
         self._runs: dict[str, _Watched] = {}  # by token
+        self._stopped: set[str] = (
+            set()
+        )  # tokens of runs whose end we asked for, also before they are followed
         self._task: asyncio.Task[None] | None = None
         self.polls = 0
 
@@ -89,6 +92,7 @@ class Watcher:
                     return
         finally:
             self._runs.pop(run.token, None)
+            self._stopped.discard(run.token)
 
     async def close(self) -> None:
         """Stop polling; runs go on, but those that were to be cancelled."""
@@ -195,8 +199,8 @@ class Watcher:
     def _absent(self, one: _Watched, arrays: set[str]) -> None:
         """Count good polls without a run; after enough of them over enough time it is lost.
 
-        A task that was pending and is gone, while the controller knows others of its array, was cancelled:
-        Slurm keeps no record of those.
+        A run that we stopped and that is gone was cancelled. So was a task that was pending, while the
+        controller knows others of its array: Slurm keeps no record of tasks that never ran.
         """
         now = self._clock.monotonic()
         one.absent_since = now if not one.absent else one.absent_since
@@ -205,8 +209,8 @@ class Watcher:
         if one.absent < ABSENT_POLLS or now - one.absent_since < enough:
             return
         job, _, index = one.backend_id.partition(";")[0].partition("_")
-        if index and job in arrays and one.pending:
-            state, reason = RunState.CANCELLED, "cancelled while it was pending"
+        if one.run.token in self._stopped or (index and job in arrays and one.pending):
+            state, reason = RunState.CANCELLED, "cancelled before it ran"
         else:
             state = RunState.LOST
             reason = "the controller has no such job any more" if one.seen else "the controller never had it"
@@ -219,6 +223,7 @@ class Watcher:
 
     async def stop(self, run: Run, backend_id: str) -> None:
         """Cancel a run by its id, or by its name while the id is not known; with it the stages before."""
+        self._stopped.add(run.token)
         job, _, cluster = backend_id.partition(";")
         where = ["-M", cluster] if cluster else []
         place = self._place(run)
