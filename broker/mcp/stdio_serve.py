@@ -10,7 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from broker.mcp.stdio import Reader, send
+from broker.mcp.reader import Reader, send
 from broker.mcp.tools import MOST_WAIT
 
 if TYPE_CHECKING:
