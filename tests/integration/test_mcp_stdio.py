@@ -337,7 +337,7 @@ def test_a_client_that_leaves_at_once_costs_nothing(tmp_path: Path) -> None:
 
 def test_the_first_answers_need_neither_the_sdk_nor_pydantic() -> None:
     code = (
-        "import sys, broker.cli, broker.mcp.stdio as s; broker.cli.build_parser(); "
+        "import sys, broker.cli, broker.mcp.stdio, broker.mcp.greeting as s; broker.cli.build_parser(); "
         "g = s.Greeting(); assert g.reply(sys.stdin.readline()); "
         "print([m for m in ('mcp', 'mcp_types', 'pydantic', 'aiohttp', 'asyncio') if m in sys.modules])"
     )
