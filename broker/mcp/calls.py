@@ -133,7 +133,9 @@ def _checked(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     fields = [{"field": n, "reason": "is unknown"} for n in arguments if n not in spec.arguments]
     for name in spec.arguments:
         value = arguments.get(name)
-        if name.endswith("_id"):
+        if name.endswith("_id") and value is None:
+            good, reason = False, "is missing"
+        elif name.endswith("_id"):
             good, reason = isinstance(value, str) and 0 < len(value) <= 64, "is an id"
         elif name == "include_artifacts":
             good, reason = value is None or isinstance(value, bool), "is true or false"

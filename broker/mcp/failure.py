@@ -59,6 +59,8 @@ def next_step(error: Mapping[str, Any]) -> str:
         return "Ask again with a larger constraints.remote_model_context_budget: no pack was made."
     if error.get("code") == "INPUT_DISCOVERY_FAILED":
         reason = error.get("details", {}).get("reason", "")
-        return OUTSIDE_ROOTS if reason == "path_not_allowed" else "Check the path; it must be absolute."
+        if reason == "path_not_allowed" and "outside" in str(error.get("message", "")):
+            return OUTSIDE_ROOTS
+        return "Send the absolute path of a local file or folder, without links."
     found = NEXT.get(str(error.get("code", "")), "")
     return found or ("Try again." if error.get("retryable") else "")

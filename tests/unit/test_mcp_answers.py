@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentloop import tokens
+from agentloop import AgentloopError, make_request, tokens
 from agentloop.pack import canonical
 from broker.mcp import calls, render
 from broker.mcp.failure import Failure, next_step
+from broker.policy import authorise
+from broker.values import NamespaceRules
 
 JOB = "job_01M8Q9S7T1354ME9QEZ3PNBP63"
 
@@ -106,9 +109,18 @@ def test_no_roots_says_what_to_set() -> None:
     assert "BROKER_ALLOWED_ROOTS" in answer.text
 
 
-def test_every_refusal_of_a_path_says_what_to_set() -> None:
-    error = {"code": "INPUT_DISCOVERY_FAILED", "details": {"reason": "path_not_allowed"}}
-    assert "BROKER_ALLOWED_ROOTS" in next_step(error)
+def test_every_refusal_of_a_path_says_what_to_do(tmp_path: Path) -> None:
+    def refused(uri: str) -> Any:
+        asked = make_request("q", [tmp_path])
+        ref = asked.input_refs[0].model_copy(update={"uri": uri})
+        changed = asked.model_copy(update={"input_refs": (ref,)})
+        with pytest.raises(AgentloopError) as caught:
+            authorise(changed, NamespaceRules(roots=(str(tmp_path),)), {}, "/nowhere")
+        return caught.value.to_json()["error"]
+
+    assert "BROKER_ALLOWED_ROOTS" in next_step(refused("/etc/passwd"))
+    for uri in ("data", "~/x", str(tmp_path / "nowhere")):
+        assert next_step(refused(uri)) == "Send the absolute path of a local file or folder, without links."
     assert next_step({"code": "SOMETHING", "retryable": True}) == "Try again."
     assert next_step({"code": "SOMETHING"}) == ""
 
