@@ -7,7 +7,8 @@ than the messages and a good part of the time of a cold request; here one costs 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from typing import overload
 
@@ -136,6 +137,28 @@ class Chunks(Sequence[Chunk]):
             else:
                 mine.extend(more[rows.start : rows.stop])
         self._type.extend(other._type[rows.start : rows.stop])
+
+    def replaced(self, anew: Mapping[int, Chunks]) -> Chunks:
+        """The same chunks, but those of some files; all are in the order of their files."""
+        other, at = Chunks(), 0
+        other._names, other._known = list(self._names), dict(self._known)
+        for file in sorted(anew):
+            files = self._columns[_FILE]
+            other._take(self, at, bisect_left(files, file))
+            other.extend(anew[file], range(len(anew[file])), file)
+            at = bisect_right(files, file)
+        other._take(self, at, len(self))
+        return other
+
+    def _take(self, other: Chunks, start: int, end: int) -> None:
+        """Add chunks of another sequence, whose names have the same numbers here, as they are."""
+        moved = len(self) - start
+        starts = other._starts
+        self._starts.extend(
+            at + moved for at in starts[bisect_left(starts, start) : bisect_left(starts, end)]
+        )
+        for mine, more in zip((*self._columns, self._type), (*other._columns, other._type), strict=True):
+            mine.extend(more[start:end])
 
     def dumped(self) -> Dump:
         """Everything in bytes and strings, for another process on this machine."""

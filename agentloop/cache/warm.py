@@ -122,20 +122,22 @@ def primary(corpus: Corpus, chunks: Chunks) -> Chunks:
     return chunks.without(lambda file: corpus.files[file].input_id in left_out)
 
 
-def current(kept: Warm, request: CompressRequest, caps: Caps) -> Warm | None:
-    """`kept` with a new snapshot, when the inputs are what they were; None when something changed.
+def looked(kept: Warm, request: CompressRequest, caps: Caps) -> Snapshot | None:
+    """The inputs of a kept corpus as they are now; None where that can't be told."""
+    return snapshot_of(request, skipped(kept.corpus), caps.max_entries)
+
+
+def current(kept: Warm, found: Snapshot | None) -> Warm | None:
+    """`kept` with a new snapshot (`looked`), when the inputs are what they were; else None.
 
     Identities decide; a file that changed just before the earlier snapshot is read and hashed again.
     """
-    if kept.snapshot is None:
+    if kept.snapshot is None or found is None or found.entries != kept.snapshot.entries:
         return None
-    found = snapshot_of(request, skipped(kept.corpus), caps.max_entries)
-    if found is None or found.entries != kept.snapshot.entries:
-        return None
-    files = dict(places(kept.corpus))
-    for path in kept.snapshot.racy():
-        if os.path.isdir(path):
-            continue  # its names are entries themselves, and they are the same
+    # the names in a folder are entries themselves, and they are the same
+    racy = [path for path in kept.snapshot.racy() if not os.path.isdir(path)]
+    files = dict(places(kept.corpus)) if racy else {}
+    for path in racy:
         file = files.get(path)
         if file is None or content_hash(path) != file.ref_hash:
             return None
@@ -149,14 +151,15 @@ def build(
     clock: Clock,
     *,
     kept: Warm | None = None,
+    found: Snapshot | None = None,
     lasting: bool = False,
     progress: Progress = lambda stage, done: None,
     ahead: Ahead | None = None,
 ) -> Warm:
     """Discover, chunk and index the inputs of a request, reusing what an earlier build still has right.
 
-    `lasting`: it is to be kept for later requests, so the index is made to be updated. `ahead`: a process
-    that makes chunks of a first build.
+    `found`: what `looked` saw just now. `lasting`: it is to be kept for later requests, so the index is made
+    to be updated. `ahead`: a process that makes chunks of a first build.
 
     Declared hashes are not compared here: see `Warm.check_declared`.
 
@@ -166,7 +169,8 @@ def build(
     ledger = Ledger(clock)
     progress(Stage.DISCOVERY, 0.0)
     # Before reading: what changes while we read differs from this, and is seen next time.
-    snapshot = snapshot_of(request, skipped(kept.corpus) if kept else frozenset(), caps.max_entries)
+    skip = skipped(kept.corpus) if kept else frozenset[str]()
+    snapshot = found or snapshot_of(request, skip, caps.max_entries)
     undeclared = request.model_copy(
         update={
             "input_refs": tuple(ref.model_copy(update={"content_hash": None}) for ref in request.input_refs)
@@ -293,6 +297,12 @@ def _chunks(
     if kept is None or warned or any(info.role is InputRole.BASELINE for info in corpus.inputs):
         known = None if ahead is None else ahead.chunks
         return chunk_corpus(corpus, ledger, caps, known=known), False
+    if len(corpus.files) == len(kept.corpus.files):
+        both = zip(corpus.files, kept.corpus.files, strict=True)
+        other = [file for file, before in both if file is not before and same(file) != same(before)]
+        if len(other) <= MOST_EDITED:  # the others are the same in the same places
+            anew = {f.index: chunk_corpus(replace(corpus, files=(f,)), ledger, caps) for f in other}
+            return kept.chunks.replaced(anew), True
     old = {same(file): file.index for file in kept.corpus.files}
     rows = dict(kept.chunks.runs())
     found = Chunks()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agentloop.chunks import Chunks
-from agentloop.index.groups import Same, same
+from agentloop.index.groups import same
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index.words import MAX_TERM
 from agentloop.types import Corpus, SourceFile
@@ -58,20 +58,34 @@ class Sieve:
         """Take the words of an index over `chunks`; those of `before` where few files are new."""
         self._chunks = chunks
         self._index = index
-        self._long: dict[Same, bool] = _long_runs(corpus, {} if before is None else before._long)
+        known = [None] * len(corpus.files) if before is None else before._known_of(corpus)
+        self._files = corpus.files
+        pairs = zip(corpus.files, known, strict=True)
+        self._long = [_has_long_run(file) if facts is None else facts[0] for file, facts in pairs]
         self._words: Words
-        self._listed: frozenset[Same]
-        if before is None or len(self._long.keys() - before._listed) > MOST_UNKNOWN:
-            self._words, self._listed = Words(index.words()), frozenset(self._long)
+        self._listed = [facts is not None and facts[1] for facts in known]  # whether its words are among them
+        if before is None or self._listed.count(False) > MOST_UNKNOWN:
+            self._words, self._listed = Words(index.words()), [True] * len(corpus.files)
         else:
-            self._words, self._listed = before._words, before._listed
+            self._words = before._words
         whole = frozenset(_whole(corpus, chunks))
         self._always = frozenset(
-            file.index
-            for file in corpus.files
-            if file.index not in whole or same(file) not in self._listed or self._long[same(file)]
+            n
+            for n, (long, listed) in enumerate(zip(self._long, self._listed, strict=True))
+            if long or not listed or n not in whole
         )
         self._known: dict[str, list[int] | None] = {}
+
+    def _known_of(self, corpus: Corpus) -> list[tuple[bool, bool] | None]:
+        """Of each file of a later corpus what is known of it here; None where it was read again."""
+        facts = list(zip(self._long, self._listed, strict=True))
+        known = {id(file): n for n, file in enumerate(self._files)}  # most files are the same objects
+        found = [known.get(id(file)) for file in corpus.files]
+        if None in found:
+            alike = {same(file): n for n, file in enumerate(self._files)}
+            pairs = zip(corpus.files, found, strict=True)
+            found = [alike.get(same(file)) if n is None else n for file, n in pairs]
+        return [None if n is None else facts[n] for n in found]
 
     def files(self, literal: str) -> list[int] | None:
         """The indexes, in order, of all files that can hold a literal and of some others; None: any can."""
@@ -105,14 +119,8 @@ class Sieve:
         return None if len(words) > MOST_WORDS else words
 
 
-def _long_runs(corpus: Corpus, known: dict[Same, bool]) -> dict[Same, bool]:
-    """Whether each file has a run of word characters that is too long to be a word of the index."""
-    return {same(file): _has_long_run(file, known.get(same(file))) for file in corpus.files}
-
-
-def _has_long_run(file: SourceFile, known: bool | None) -> bool:
-    if known is not None:
-        return known
+def _has_long_run(file: SourceFile) -> bool:
+    """Whether a file has a run of word characters that is too long to be a word of the index."""
     return _LONG_RUN in file.content.read(0, file.content.size).translate(_WORDLIKE)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentloop import ahead as ahead_process
 from agentloop import egress
-from agentloop.cache.warm import Warm, build, current
+from agentloop.cache.warm import Warm, build, current, looked
 from agentloop.clock import SystemClock
 from agentloop.jobspec import JobSpec, Kept, Manifest
 from agentloop.rundir import RunDir
@@ -85,7 +85,8 @@ class Host:
         ahead = None
         try:
             spec = JobSpec.load(run_dir)
-            same = None if self._kept is None else current(self._kept, spec.request, spec.caps)
+            found = None if self._kept is None else looked(self._kept, spec.request, spec.caps)
+            same = None if self._kept is None else current(self._kept, found)
             if same is not None:
                 self._kept = same
                 known = self._remembered == self._state
@@ -99,6 +100,7 @@ class Host:
                 spec.policy,
                 self._clock,
                 kept=self._kept,
+                found=found,
                 lasting=True,
                 progress=pulse.progress,
                 ahead=ahead,

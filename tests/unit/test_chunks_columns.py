@@ -74,3 +74,14 @@ def test_chunks_of_a_file_are_added_at_once() -> None:
     assert list(chunks) == [
         Chunk(3, 0, 10, 1, 2, ChunkType.WINDOW, ""), Chunk(3, 10, 12, 3, 3, ChunkType.TABLE, "a > b")
     ]  # fmt: skip
+
+
+@given(_CHUNKS, st.dictionaries(st.integers(0, 6), _CHUNKS, max_size=4))
+def test_chunks_of_some_files_are_made_anew(given: list[Chunk], anew: dict[int, list[Chunk]]) -> None:
+    before = sorted(given, key=lambda chunk: chunk.file)
+    found = Chunks(before).replaced({file: Chunks(chunks) for file, chunks in anew.items()})
+    kept = [chunk for chunk in before if chunk.file not in anew]
+    made = [chunk._replace(file=file) for file, chunks in anew.items() for chunk in chunks]
+    expected = Chunks(sorted([*kept, *made], key=lambda chunk: chunk.file))
+    assert found == expected
+    assert list(found.runs()) == list(expected.runs())

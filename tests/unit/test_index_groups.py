@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentloop.api import make_request
-from agentloop.cache.warm import Warm, build, current
+from agentloop.cache.warm import Warm, build, current, looked
 from agentloop.clock import SystemClock
 from agentloop.config import Caps, Policy
 from agentloop.index import groups
@@ -82,10 +82,10 @@ def test_many_updates_in_a_row_stay_exact(root: Path) -> None:
 
 def test_unchanged_inputs_are_current_and_changed_ones_are_not(root: Path) -> None:
     kept, request = made(root), make_request("q", [root])
-    again = current(kept, request, Caps())
+    again = current(kept, looked(kept, request, Caps()))
     assert again is not None
     assert again.index is kept.index
     for change in (changed_text, new_file, removed, renamed):
         change(root)
-        assert current(kept, request, Caps()) is None
+        assert current(kept, looked(kept, request, Caps())) is None
         kept = made(root, kept)
