@@ -22,6 +22,8 @@ from broker.jobs.database import Connection, load_queries, read_only
 from broker.jobs.model import Job
 
 _Q = load_queries()
+_sorted = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
+_detail = json.JSONEncoder(sort_keys=True, ensure_ascii=True).encode
 GENESIS = "0" * 64
 KEY_BYTES = 32
 
@@ -67,7 +69,7 @@ class Auditor:
         self._clock = clock
 
     def _hash(self, previous: str, entry: Mapping[str, Any]) -> str:
-        text = previous + json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        text = previous + _sorted(entry)
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
     def append(
@@ -96,7 +98,7 @@ class Auditor:
             "principal": principal,
             "action": action,
             "job_id": job_id,
-            "detail": json.dumps(dict(detail), sort_keys=True, ensure_ascii=True),
+            "detail": _detail(dict(detail)),
         }
         db.execute(_Q["insert_audit"], {**entry, "previous": previous, "hash": self._hash(previous, entry)})
         db.execute(_Q["set_meta"], {"name": "audit_entries", "value": str(seq)})

@@ -4,62 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from agentloop.clock import Clock
 from broker.errors import BrokerCode, BrokerError
 from broker.jobs.audit import Auditor
-from broker.jobs.database import Connection, Database, Row, load_queries
+from broker.jobs.database import Connection, Database, load_queries
 from broker.jobs.model import Artifact, Event, Job, State
+from broker.jobs.rows import (
+    artifact_from_row,
+    artifact_to_row,
+    event_from_row,
+    job_from_row,
+    job_to_row,
+    to_text,
+)
 from broker.metrics import FINISHED, JOB_SECONDS, SUBMITTED
 
 Q = load_queries()
-_JSON_FIELDS = ("request", "metrics", "plan", "cache", "error", "warnings", "retry")
-_JOB_FIELDS = tuple(f.name for f in fields(Job))
 LAST = 1 << 62  # above any seq: the first page of a list
 
 
 class StaleJob(Exception):
     """The job changed since it was read; read it again and decide anew."""
-
-
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
-
-
-def _dump(value: Any) -> str | None:
-    return None if value is None else _encode(value)
-
-
-def job_from_row(row: Row) -> Job:
-    """A job from its row."""
-    values = {name: row[name] for name in _JOB_FIELDS}
-    for name in _JSON_FIELDS:
-        values[name] = None if values[name] is None else json.loads(values[name])
-    values["warnings"] = tuple(values["warnings"])
-    values["state"] = State(values["state"])
-    values["backend_unknown"] = bool(values["backend_unknown"])
-    values["cancel_requested"] = bool(values["cancel_requested"])
-    return Job(**values)
-
-
-def job_to_row(job: Job) -> dict[str, Any]:
-    """The parameters of `insert_job` and `update_job`."""
-    values: dict[str, Any] = {name: getattr(job, name) for name in _JOB_FIELDS}
-    for name in _JSON_FIELDS:
-        values[name] = _dump(values[name])
-    values["state"] = str(job.state)
-    return values
-
-
-def _event_from_row(row: Row) -> Event:
-    return Event(row["seq"], row["job_id"], row["at"], row["kind"], json.loads(row["data"]))
-
-
-def _artifact_from_row(row: Row) -> Artifact:
-    values = {f.name: row[f.name] for f in fields(Artifact)}
-    values["metadata"] = json.loads(values["metadata"])
-    return Artifact(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +138,7 @@ class Store:
 
     def _insert_event(self, db: Connection, job_id: str, kind: str, data: Mapping[str, Any]) -> None:
         db.execute(
-            Q["insert_event"], {"job_id": job_id, "at": self.now(), "kind": kind, "data": _dump(dict(data))}
+            Q["insert_event"], {"job_id": job_id, "at": self.now(), "kind": kind, "data": to_text(dict(data))}
         )
 
     async def get(self, job_id: str) -> Job | None:
@@ -242,7 +210,7 @@ class Store:
         if db.execute(Q["update_job"], job_to_row(after)).rowcount != 1:
             raise StaleJob(before.job_id)
         for artifact in change.artifacts if after.state is State.SUCCEEDED else ():
-            db.execute(Q["insert_artifact"], _artifact_to_row(artifact))
+            db.execute(Q["insert_artifact"], artifact_to_row(artifact))
         if change.event:
             facts = {"state": str(after.state), "attempt": after.attempt, **change.data}
             self._insert_event(db, after.job_id, change.event, facts)
@@ -340,18 +308,18 @@ class Store:
         """A job's log above `after` in seq."""
         values = {"job_id": job_id, "after": after, "limit": limit}
         rows = await self._db.read(lambda db: db.execute(Q["events_after"], values).fetchall())
-        return [_event_from_row(row) for row in rows]
+        return [event_from_row(row) for row in rows]
 
     async def artifact(self, namespace: str, artifact_id: str) -> Artifact | None:
         """A namespace's artifact by its id, or by the id that packs carry (the newest that has it)."""
         values = {"namespace": namespace, "id": artifact_id}
         row = await self._db.read(lambda db: db.execute(Q["get_artifact"], values).fetchone())
-        return None if row is None else _artifact_from_row(row)
+        return None if row is None else artifact_from_row(row)
 
     async def artifacts(self, job_id: str) -> list[Artifact]:
         """The artifacts of a job by name."""
         rows = await self._db.read(lambda db: db.execute(Q["job_artifacts"], {"job_id": job_id}).fetchall())
-        return [_artifact_from_row(row) for row in rows]
+        return [artifact_from_row(row) for row in rows]
 
     async def expire(self, before: float, limit: int = 100) -> list[str]:
         """Delete jobs that finished before a time, with all their rows; returns their ids."""
@@ -367,12 +335,6 @@ class Store:
             return gone
 
         return await self._db.write(work)
-
-
-def _artifact_to_row(artifact: Artifact) -> dict[str, Any]:
-    values = {f.name: getattr(artifact, f.name) for f in fields(Artifact)}
-    values["metadata"] = _dump(dict(artifact.metadata))
-    return values
 
 
 def _same_request(stored: Job, asked: Job) -> Job:
