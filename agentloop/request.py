@@ -307,12 +307,30 @@ def parse_request(data: Any) -> CompressRequest:
     try:
         return CompressRequest.model_validate(data)
     except ValidationError as exc:
-        raise invalid_request(exc) from None
+        raise invalid_request(exc, missing=_unasked(data)) from None
 
 
-def invalid_request(exc: ValidationError, model: type[BaseModel] = CompressRequest) -> AgentloopError:
-    """REQUEST_INVALID that names each field of `model`; input values are not repeated."""
+def _unasked(data: Any) -> str:
+    """Where a request lacks its question; empty where it has one, or is too far off to tell."""
+    if not isinstance(data, dict) or data.get("task_type", TaskType.RAG_COMPRESS) not in list(TaskType):
+        return ""
+    place = QUESTION_FIELD[TaskType(data.get("task_type", TaskType.RAG_COMPRESS))]
+    holder = data.get("task_params", {}) if "." in place else data
+    value = holder.get(place.rpartition(".")[2], "") if isinstance(holder, dict) else "?"
+    return place if value is None or (isinstance(value, str) and not value.strip()) else ""
+
+
+def invalid_request(
+    exc: ValidationError, model: type[BaseModel] = CompressRequest, missing: str = ""
+) -> AgentloopError:
+    """REQUEST_INVALID that names each field of `model`; input values are not repeated.
+
+    Args:
+        missing: the place of a question that is not there, which counts although other fields are off.
+    """
     fields = faults(exc, model, "request")
+    if missing and all(fault["field"] != missing for fault in fields):
+        fields.append({"field": missing, "reason": "the question is missing"})
     for fault in fields:
         if re.fullmatch(r"input_refs\.\d+", fault["field"]) and fault["reason"] == "must be an object":
             fault["reason"] += ' like {"type": "file", "uri": "/absolute/path"}'

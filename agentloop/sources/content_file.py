@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from collections.abc import Iterator
 
 from agentloop.sources.documents.spans import TooMuchError
@@ -28,11 +30,11 @@ class ContentFile(io.RawIOBase):
         """Move, as files do.
 
         Raises:
-            ValueError: a place before the beginning.
+            OSError: a place before the beginning; `zipfile` counts on that one.
         """
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._content.size}[whence]
         if base + offset < 0:
-            raise ValueError("negative seek position")
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._at = base + offset
         return self._at
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentloop import compress_sync, make_request
+from agentloop import AgentloopError, compress_sync, make_request
+from agentloop.request import parse_request
 from broker.cli import main
 
 
@@ -168,3 +169,29 @@ def test_progress_is_one_line_that_never_goes_back_and_leaves_nothing(
         assert said.endswith("\r\x1b[K") or not said
     assert main(["compress", "fee?", str(tmp_path / "nope"), "--format", "text"]) == 3
     assert capsys.readouterr().err.split("\r\x1b[K")[-1].startswith("agentloop: in1: ")
+
+
+@pytest.mark.req("N1")
+@pytest.mark.req("B8")
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"PK\x05\x06" + b"\0" * 18, "1 empty (a.zip)"),
+        (b"PK\x03\x04" + b"\0" * 40, "it is damaged or cut off"),
+    ],
+)
+def test_an_archive_without_members_and_a_damaged_one_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, told: str
+) -> None:
+    (tmp_path / "a.zip").write_bytes(data)
+    assert main(["compress", "fee?", str(tmp_path / "a.zip")]) == 3
+    assert told in json.loads(capsys.readouterr().err)["error"]["message"]
+
+
+def test_a_call_that_lacks_all_is_told_of_all() -> None:
+    with pytest.raises(AgentloopError) as caught:
+        parse_request({})
+    assert [fault["field"] for fault in caught.value.details["fields"]] == ["input_refs", "query"]
+    with pytest.raises(AgentloopError) as caught:
+        parse_request({"task_type": "summarize_logs", "task_params": {"query": " "}, "input_refs": 5})
+    assert [fault["field"] for fault in caught.value.details["fields"]] == ["input_refs", "task_params.query"]

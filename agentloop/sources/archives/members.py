@@ -119,8 +119,8 @@ def entries(content: Content, kind: str, limit: int) -> Iterator[Entry]:
             yield checked
     except TooMuchError:
         raise
-    except _ERRORS as exc:
-        raise ValueError(f"damaged: {type(exc).__name__}") from None
+    except _ERRORS:
+        raise ValueError("it is damaged or cut off") from None
 
 
 def member_bytes(data: bytes, member: str, limit: int) -> bytes:
