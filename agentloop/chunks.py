@@ -74,6 +74,10 @@ class Chunks(Sequence[Chunk]):
         first, last, start, end = self._columns[_ITEMS:]
         return first[index], last[index], start[index], end[index]
 
+    def names(self, rows: range) -> Iterator[str]:
+        """The names of a run of chunks, empty for those without one."""
+        return map(self._names.__getitem__, self._columns[_NAME][rows.start : rows.stop])
+
     def named(self) -> Iterator[tuple[int, str]]:
         """The chunks that have a name, in order, and their names."""
         names = self._names

@@ -38,18 +38,29 @@ Progress = Callable[[Stage, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`manifest.json` of a corpus, and its id."""
+    """`manifest.json` of a corpus, and its id; `entries` are those of its files."""
 
     manifest_id: str
     data: bytes
+    corpus: Corpus
+    entries: list[bytes]
 
     @classmethod
-    def of(cls, corpus: Corpus) -> Manifest:
-        """Make it."""
-        from agentloop.sources import build_manifest
+    def of(cls, corpus: Corpus, before: Manifest | None = None) -> Manifest:
+        """Make it; `before`, of an earlier state, has the entries of files that are the same."""
+        from agentloop.sources.manifest import build_manifest, file_entry
 
-        made = build_manifest(corpus)
-        return cls(made["manifest_id"], to_bytes(made))
+        facts = [(info.is_dir, info.commit) for info in corpus.inputs]
+        known: dict[int, bytes] = {}
+        if before is not None and facts == [(info.is_dir, info.commit) for info in before.corpus.inputs]:
+            known = {id(f): entry for f, entry in zip(before.corpus.files, before.entries, strict=True)}
+        inputs = {info.input_id: info for info in corpus.inputs}
+        entries = [
+            known.get(id(file)) or to_bytes(file_entry(file, inputs[file.input_id])) for file in corpus.files
+        ]
+        made = build_manifest(corpus, ())
+        whole = to_bytes(made).replace(b'"files":[]', b'"files":[' + b",".join(entries) + b"]", 1)
+        return cls(made["manifest_id"], whole, corpus, entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class RankCache:
         data = self._cache.get(self._key) if self._key else None
         if data is None:
             return None
-        ranking, looped, warnings, counters = _adapter().validate_json(data)
+        ranking, looped, warnings, counters = adapter().validate_json(data)
         for warning in warnings:
             ledger.warn(*warning)
         for stage, counted in counters.items():
@@ -67,7 +67,7 @@ class RankCache:
         if not self._records and self._shows_records(ranking, looped, chunks):
             return
         counters = {str(s): dict(ledger.counters[s]) for s in STAGES if s in ledger.counters}
-        self._cache.put(self._key, _adapter().dump_json((ranking, looped, warnings, counters)))
+        self._cache.put(self._key, adapter().dump_json((ranking, looped, warnings, counters)))
 
     def _shows_records(self, ranking: Ranking, looped: LoopResult | None, chunks: Sequence[Chunk]) -> bool:
         """Whether text of conversations is in what would be kept: candidates, or what the loop was shown."""
@@ -106,7 +106,8 @@ def _key(request: CompressRequest, env: Environment, corpus: Corpus, chunks: Seq
 
 
 @functools.cache
-def _adapter() -> Any:
+def adapter() -> Any:
+    """Reads and writes what is kept; made once a process, which takes 10 ms."""
     from pydantic import TypeAdapter
 
     from agentloop.loop import LoopResult

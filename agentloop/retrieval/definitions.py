@@ -75,7 +75,7 @@ class DefinitionFinder:
 
     def named(self, name: str) -> Sequence[int]:
         """The chunks in which a definition of exactly that name starts."""
-        return self.tables.definitions.get(name, ())
+        return self.tables.defined(name)
 
     def expect(self, names: Sequence[str]) -> None:
         """Have the files parsed that `find` will look into, where names have few definitions."""

@@ -6,6 +6,7 @@ A process that answers many questions over the same inputs keeps them (`agentloo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -19,6 +20,8 @@ from agentloop.retrieval.frames import PathIndex
 from agentloop.types import ChunkType, Corpus, FileKind, SourceFile
 
 MAX_TRACES = 100
+MOST_EDITED = 100
+"""Edited files whose definitions are looked at apart."""
 _SAMPLES = 24  # chunks looked at for the corpus' languages
 _SAMPLE_CHARS = 400
 
@@ -35,6 +38,8 @@ class Tables:
     def prepare(self, before: Tables | None = None) -> None:
         """Make all of them now, for many questions; `before`, of an earlier state, makes that cheaper."""
         self.sieve = Sieve(self.corpus, self.chunks, self.index, before.sieve if before else None)
+        if before is not None and "definitions" in before.__dict__:
+            self._take_definitions(before)
         for name in ("rows", "paths", "definitions", "defining", "names", "languages", "traces", "groups"):
             getattr(self, name)
 
@@ -54,15 +59,42 @@ class Tables:
         return frozenset(file.path for file in self.corpus.files)
 
     @cached_property
-    def definitions(self) -> dict[str, list[int]]:
-        """The chunks in which a definition of a name starts, in files of code."""
-        files, of = self.corpus.files, self.chunks.files
-        found: dict[str, list[int]] = {}
-        for number, names in self.chunks.named():
-            if files[of[number]].kind is FileKind.CODE:
-                for name in names.split(" "):
-                    found.setdefault(name, []).append(number)
+    def definitions(self) -> dict[str, list[tuple[int, int]]]:
+        """Where a definition of a name starts, in files of code: file, and which of its chunks, in order."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for file in self.corpus.files:
+            for name, place in self._defined_in(file):
+                found.setdefault(name, []).append(place)
         return found
+
+    def defined(self, name: str) -> list[int]:
+        """The chunks in which a definition of exactly that name starts."""
+        return [self.rows[file].start + number for file, number in self.definitions.get(name, ())]
+
+    def _defined_in(self, file: SourceFile) -> Iterator[tuple[str, tuple[int, int]]]:
+        rows = self.rows.get(file.index)
+        if rows is None or file.kind is not FileKind.CODE:
+            return
+        for number, names in enumerate(self.chunks.names(rows)):
+            if names:
+                for name in names.split(" "):
+                    yield name, (file.index, number)
+
+    def _take_definitions(self, before: Tables) -> None:
+        """The definitions of an earlier state, those of edited files made anew, where names stayed."""
+        files, earlier = self.corpus.files, before.corpus.files
+        if len(files) != len(earlier):
+            return
+        edited = [(new, old) for new, old in zip(files, earlier, strict=True) if new is not old]
+        if len(edited) > MOST_EDITED:
+            return
+        found = dict(before.definitions)
+        for new, old in edited:
+            for name, place in dict(before._defined_in(old)).items():
+                found[name] = [other for other in found[name] if other[0] != place[0]]
+            for name, place in self._defined_in(new):
+                found[name] = sorted([*found.get(name, ()), place])
+        self.definitions = found
 
     @cached_property
     def defining(self) -> frozenset[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -37,10 +37,13 @@ def entries_hash(entries: Iterable[Mapping[str, Any]]) -> str:
     return "sha256:" + sha256(b"".join(sorted(lines))).hexdigest()
 
 
-def build_manifest(corpus: Corpus) -> dict[str, Any]:
+def build_manifest(corpus: Corpus, files: Sequence[SourceFile] | None = None) -> dict[str, Any]:
     """The specification's InputManifest: inputs, included files, exclusions with their reasons.
 
     It holds paths but no content; it stays on this machine.
+
+    Args:
+        files: those that are listed, all by default.
     """
     whole = sha256("".join(f"{info.content_hash}\n" for info in corpus.inputs).encode()).hexdigest()
     inputs = {info.input_id: info for info in corpus.inputs}
@@ -60,7 +63,9 @@ def build_manifest(corpus: Corpus) -> dict[str, Any]:
             }
             for info in corpus.inputs
         ],
-        "files": [_file_entry(file, inputs[file.input_id]) for file in corpus.files],
+        "files": [
+            file_entry(file, inputs[file.input_id]) for file in (corpus.files if files is None else files)
+        ],
         "excluded": [
             {
                 "input_id": left.input_id,
@@ -75,7 +80,8 @@ def build_manifest(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _file_entry(file: SourceFile, info: InputInfo) -> dict[str, Any]:
+def file_entry(file: SourceFile, info: InputInfo) -> dict[str, Any]:
+    """What a manifest tells of a file of an input."""
     entry: dict[str, Any] = {
         "input_id": file.input_id,
         "path": file.path,

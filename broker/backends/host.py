@@ -113,7 +113,7 @@ class Host:
                 ahead.close()
             pulse.stop()  # its thread is joined: a fork sees this thread only
         self._kept = warm if warm.keepable(spec.policy) else None
-        self._manifest = Manifest.of(warm.corpus)
+        self._manifest = Manifest.of(warm.corpus, self._manifest)
         self._state += 1
         gc.collect()
         gc.freeze()  # shared pages stay shared: the collector of a fork doesn't touch them

@@ -206,11 +206,13 @@ def main(max_hosts: int) -> None:
     import importlib
 
     from agentloop.cache.packs import code_version
+    from agentloop.cache.rankings import adapter
     from agentloop.tokens import count
 
     for name in PRELOAD:
         importlib.import_module(name)
     code_version()  # read once, for all workers
+    adapter()
     count("")  # so is the tokenizer: half a second that no worker spends
     Zygote(max_hosts).run()
 
