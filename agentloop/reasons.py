@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import json
-import tomllib
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -90,6 +88,8 @@ def _reason(kind: str, ctx: Mapping[str, Any], message: str, place: Place, model
 
 def _unknown(place: Place, model: type[BaseModel]) -> str:
     """An unknown field: which one may be meant, or which there are."""
+    import difflib
+
     known = sorted(_members(place[:-1], model))
     where = ".".join(map(str, place[:-1]))
     reason = f"is no field of {where}" if where else "is no field here"
@@ -133,6 +133,8 @@ def unreadable(exc: Exception) -> str:
     Args:
         exc: what reading, decoding or parsing raised.
     """
+    import tomllib
+
     if isinstance(exc, OSError):
         return _OS.get(type(exc)) or (exc.strerror or "it can't be read").lower()
     if isinstance(exc, UnicodeDecodeError):
