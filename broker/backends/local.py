@@ -215,7 +215,7 @@ class LocalBackend:
             self._process.stdin.close()
         if all(live.ended for live in self._live.values()):
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()  # it may still rehearse; idle hosts die with it
+                self._process.terminate()  # it may still rehearse; idle hosts die with it
         try:
             await asyncio.wait_for(asyncio.shield(self._reader), 5)
         except TimeoutError:

@@ -7,6 +7,8 @@ schemas compiled, detectors made) is then in memory that all workers share, and 
 from __future__ import annotations
 
 import logging
+import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -46,7 +48,12 @@ QUESTION = "Why does Cart.total() fail with a KeyError, and what is the total of
 
 
 def rehearse() -> None:
-    """Answer the question once a task, over a folder that is gone afterwards. A failure is no failure."""
+    """Answer the question once a task, over a folder that is gone afterwards. A failure is no failure.
+
+    Raises:
+        SystemExit: SIGTERM came meanwhile; the folder is gone then too.
+    """
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     try:
         with tempfile.TemporaryDirectory(prefix="agentloop-") as name:
             folder = Path(name)
@@ -58,3 +65,5 @@ def rehearse() -> None:
                 compress_sync(make_request(QUESTION, [folder], task=task))
     except Exception:  # a process boundary: whatever it is, the job that meets it reports it
         log.warning("the rehearsal failed; workers start cold", exc_info=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)

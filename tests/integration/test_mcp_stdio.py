@@ -274,12 +274,13 @@ STARTED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 def test_the_broker_is_ready_before_the_first_call(tmp_path: Path) -> None:
     """A client that has greeted gets its lists at once, and a broker with its workers starts meanwhile."""
+    (tmp_path / "t").mkdir()
     with subprocess.Popen(
         [sys.executable, "-m", "broker.cli", "mcp", "--home", str(tmp_path / "home")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "t")},
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -295,6 +296,7 @@ def test_the_broker_is_ready_before_the_first_call(tmp_path: Path) -> None:
         assert process.stdout.read() == ""  # what was greeted is answered once
         assert process.wait(60) == 0
     assert not (tmp_path / "home" / "broker.json").exists()
+    assert list((tmp_path / "t").glob("agentloop-*")) == []  # also what was rehearsed is gone
 
 
 def test_nothing_but_protocol_on_stdout(tmp_path: Path) -> None:

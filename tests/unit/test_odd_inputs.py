@@ -121,6 +121,7 @@ def test_operators_are_told_in_words(
     home = tmp_path / "file"
     home.write_text("no folder")
     monkeypatch.setenv("BROKER_HOME", str(home))
+    monkeypatch.setattr("os.umask", lambda mask: 0o022)  # `serve` sets it for its whole process: this one
     assert main(args) == status
     said = capsys.readouterr().err
     assert told in said
