@@ -1,4 +1,4 @@
-"""Which files can hold a literal, told by the words of the index, so that the others need no look.
+"""Where a literal can stand, told by the words of the index, so that all else needs no look.
 
 A run of letters and digits that stands in a chunk is a word of its index: each run of a literal is then
 such a word, the start or the end of one, or a part of one. Where the index can't tell (words too long for
@@ -18,12 +18,14 @@ from agentloop.types import Corpus, SourceFile
 
 MOST_WORDS = 400
 """Words of the index that a run of a literal may be part of; more of them tell little."""
-MOST_CHUNKS = 2_500
+MOST_CHUNKS = 6_000
 """Above, a look at all files takes no longer."""
-FEW_CHUNKS = 300
+FEW_CHUNKS = 600
 """So few are looked at in less time than it takes to tell more exactly which."""
 MOST_UNKNOWN = 200
 """Files that were read after the words were listed; above, they are listed anew."""
+Places = list[tuple[int, list[int]]]
+"""Files by their indexes, each with the numbers of its chunks; without any, it is the whole file."""
 _RUN = re.compile(r"[A-Za-z0-9]+")
 _WORDLIKE = bytes(code >= 128 or chr(code).isalnum() for code in range(256))
 _LONG_RUN = b"\x01" * (MAX_TERM + 1)
@@ -74,7 +76,7 @@ class Sieve:
             for n, (long, listed) in enumerate(zip(self._long, self._listed, strict=True))
             if long or not listed or n not in whole
         )
-        self._known: dict[str, list[int] | None] = {}
+        self._known: dict[str, Places | None] = {}
 
     def _known_of(self, corpus: Corpus) -> list[tuple[bool, bool] | None]:
         """Of each file of a later corpus what is known of it here; None where it was read again."""
@@ -87,13 +89,16 @@ class Sieve:
             found = [alike.get(same(file)) if n is None else n for file, n in pairs]
         return [None if n is None else facts[n] for n in found]
 
-    def files(self, literal: str) -> list[int] | None:
-        """The indexes, in order, of all files that can hold a literal and of some others; None: any can."""
+    def places(self, literal: str) -> Places | None:
+        """Where a literal can stand, in order; None: anywhere.
+
+        No literal reaches from one of the chunks that are named into another.
+        """
         if literal not in self._known:
             self._known[literal] = self._look_up(literal)
         return self._known[literal]
 
-    def _look_up(self, literal: str) -> list[int] | None:
+    def _look_up(self, literal: str) -> Places | None:
         if not literal.isascii() or "\n" in literal:
             return None
         runs = [(m.group().lower(), m.start() > 0, m.end() < len(literal)) for m in _RUN.finditer(literal)]
@@ -105,7 +110,12 @@ class Sieve:
             found = self._index.holding(ways, MOST_CHUNKS) if len(ways) > len(told) else found
         if found is None:
             return None
-        return sorted(self._always.union(map(self._chunks.files.__getitem__, found)))
+        places: dict[int, list[int]] = {file: [] for file in self._always}
+        of = self._chunks.files
+        for number in sorted(found):
+            if of[number] not in self._always:
+                places.setdefault(of[number], []).append(number)
+        return sorted(places.items())
 
     def _way(self, part: str, starts: bool, ends: bool) -> list[str] | None:
         """The words that a run of a literal may be; None where they are too many, or can't be told."""

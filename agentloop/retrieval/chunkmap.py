@@ -59,6 +59,10 @@ class ChunkMap:
         """The chunk of an id."""
         return self._chunks[number]
 
+    def span(self, number: int) -> tuple[int, int]:
+        """The bytes `[start, end)` of a chunk."""
+        return self._chunks.byte_starts[number], self._chunks.byte_ends[number]
+
     def grow(self, chunk: Chunk) -> int:
         """Add a chunk in a gap; its id. The chunks that this map was made of must be the request's own."""
         self._chunks.append(chunk)

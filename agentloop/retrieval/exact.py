@@ -8,10 +8,10 @@ beats starting `rg` and reading everything again; bench/index.py measures both. 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agentloop.index.sieve import Sieve
+from agentloop.index.sieve import Places, Sieve
 from agentloop.retrieval.chunkmap import ChunkMap
 from agentloop.types import Chunk, ChunkType, Corpus, SourceFile
 
@@ -47,12 +47,12 @@ def scan(
     """Every literal in every file, case as written; in the literals' order.
 
     Args:
-        sieve: knows which files can hold a literal; the others are not looked at.
+        sieve: knows where a literal can stand; all else is not looked at.
         groups: of the corpus' files, if they are at hand.
     """
     found = [Found(literal) for literal in literals]
     needles = [literal.encode("utf-8", "surrogatepass") for literal in literals]
-    able = [None if sieve is None else sieve.files(literal) for literal in literals]
+    able = [None if sieve is None else sieve.places(literal) for literal in literals]
     overlap = max((len(n) for n in needles), default=1)
     for group in groups or grouped(corpus.files):
         if group[0].derived is not None:
@@ -89,25 +89,50 @@ def _scan_group(
     where: ChunkMap,
     files: Sequence[SourceFile],
     needles: Sequence[bytes],
-    able: Sequence[Sequence[int] | None],
+    able: Sequence[Places | None],
     found: Sequence[Found],
 ) -> None:
     """Small files, one literal after the other: most files hold none."""
     read: dict[int, bytes] = {}
     first = files[0].index  # a group's files follow each other
-    for needle, those, one in zip(needles, able, found, strict=True):
-        some = files
-        if those is not None:
-            low, high = bisect_left(those, first), bisect_left(those, first + len(files))
-            some = [files[number - first] for number in those[low:high]]
-        for file in some:
+    for needle, places, one in zip(needles, able, found, strict=True):
+        some: Iterable[tuple[SourceFile, Sequence[int]]] = ((file, ()) for file in files)
+        if places is not None:
+            low, high = bisect_left(places, (first, [])), bisect_left(places, (first + len(files), []))
+            some = ((files[number - first], chunks) for number, chunks in places[low:high])
+        for file, chunks in some:
             if one.places >= MAX_PLACES:
                 break
+            if chunks:
+                _scan_chunks(where, file, chunks, needle, one)
+                continue
             data = read.get(file.index)
             if data is None:
                 data = read[file.index] = file.content.read(0, file.size)
             if needle in data:
                 _scan_block(where, file, 0, data, needle, one)
+
+
+def _scan_chunks(where: ChunkMap, file: SourceFile, chunks: Sequence[int], needle: bytes, one: Found) -> None:
+    """A literal in some chunks of a file, into none of which it can reach from outside."""
+    opens, closes = _word_byte(needle[0]), _word_byte(needle[-1])
+    for number in chunks:
+        data = file.content.read(*where.span(number))
+        at = data.find(needle)
+        while at >= 0 and one.places < MAX_PLACES:
+            end = at + len(needle)
+            _count(one, number, data, at, end, opens, closes)
+            at = data.find(needle, end)
+
+
+def _count(one: Found, chunk: int, data: bytes, at: int, end: int, opens: bool, closes: bool) -> None:
+    """Count a place of a literal, and whether it is a whole word there."""
+    one.places += 1
+    one.chunks[chunk] = one.chunks.get(chunk, 0) + 1
+    before = opens and at > 0 and _word_byte(data[at - 1])
+    after = closes and end < len(data) and _word_byte(data[end])
+    if not (before or after):
+        one.whole[chunk] = one.whole.get(chunk, 0) + 1
 
 
 def blocks(file: SourceFile, overlap: int) -> Iterator[tuple[int, bytes]]:
@@ -139,12 +164,7 @@ def _scan_block(where: ChunkMap, file: SourceFile, base: int, data: bytes, needl
                 chunk = where.grow(window(where, file, base + at))
             until = 0 if chunk is None else where.until(chunk)
         if chunk is not None:
-            one.places += 1
-            one.chunks[chunk] = one.chunks.get(chunk, 0) + 1
-            before = opens and at > 0 and _word_byte(data[at - 1])
-            after = closes and end < len(data) and _word_byte(data[end])
-            if not (before or after):
-                one.whole[chunk] = one.whole.get(chunk, 0) + 1
+            _count(one, chunk, data, at, end, opens, closes)
         at = data.find(needle, end)
 
 

@@ -72,9 +72,9 @@ def test_files_that_hold_nothing_of_it_are_left_out(folder: Path) -> None:
     sieve = _scans(folder, [])
     corpus, _ = corpus_of(folder)
     paths = {file.index: file.path for file in corpus.files}
-    able = sieve.files("select_for_update")
+    able = sieve.places("select_for_update")
     assert able is not None
-    left_out = {paths[n] for n in paths.keys() - set(able)}
+    left_out = {paths[n] for n in paths.keys() - dict(able).keys()}
     assert {"accents.md", "many.py"} <= left_out
     # what the index does not tell whole is always looked at
     assert not left_out & {"plain.py", "long.txt", "line.txt", "chat.jsonl"}
@@ -88,10 +88,10 @@ def test_after_an_edit_the_words_listed_before_still_serve(folder: Path) -> None
     literals = ["NewWord", "brandNewWord_7", "idea_7", "anotherNew", *LITERALS]
     after = _scans(folder, literals, before)
     assert after._words is before._words
-    able = after.files("select_for_update")
+    able = after.places("select_for_update")
     corpus, _ = corpus_of(folder)
     assert able is not None
-    assert {file.path for file in corpus.files if file.index in able} >= {"many.py", "new.py"}
+    assert {file.path for file in corpus.files if file.index in dict(able)} >= {"many.py", "new.py"}
 
 
 def test_after_many_edits_the_words_are_listed_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
