@@ -20,6 +20,7 @@ from agentloop.retrieval import RetrievalSession, newest
 from agentloop.retrieval.semantic import Semantics
 from agentloop.tasks.evidence import task_evidence
 from agentloop.tasks.model import TaskEvidence, with_history
+from agentloop.tasks.unused import tell_unused
 from agentloop.types import Corpus, Ranking
 from agentloop.verify import verify_released
 
@@ -44,6 +45,7 @@ async def answered(
         ranking = await job.stage(Stage.RETRIEVAL, 0.4, lambda: newest(corpus, chunks, request, ledger))
     else:
         ranking, looped = await _ranked(job, corpus, chunks, index, parser)
+    tell_unused(request, corpus, ledger, has_model=env.model is not None)
     evidence: TaskEvidence = await job.stage(
         Stage.COMPRESSION,
         0.85,

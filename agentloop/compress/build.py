@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agentloop.budget import Ledger
 from agentloop.compress import accounts
 from agentloop.compress.coverage import CoverageAccount, coverage_artifact
-from agentloop.compress.fit import Envelope, Fitted, fit
+from agentloop.compress.fit import RESPONSE_OVERHEAD_TOKENS, Envelope, Fitted, fit
 from agentloop.compress.items import Prepared, clip_tokens, prepare
 from agentloop.compress.refs import digest, source_ref
 from agentloop.compress.region import bounded
@@ -218,10 +218,12 @@ def _wanted(drafts: Sequence[Draft], corpus: Corpus, request: CompressRequest, l
 
 
 def _trimmed(count: int, request: CompressRequest) -> str:
+    """What the items did not fit: the smaller of the two budgets, the remote one with what goes beside."""
     c = request.constraints
-    return (
-        f"{count} lower-ranked items did not fit final_evidence_pack_budget={c.final_evidence_pack_budget}."
-    )
+    name, budget = "final_evidence_pack_budget", c.final_evidence_pack_budget
+    if c.remote_model_context_budget - accounts.PROVENANCE_TOKENS - RESPONSE_OVERHEAD_TOKENS < budget:
+        name, budget = "remote_model_context_budget", c.remote_model_context_budget
+    return f"{count} lower-ranked items did not fit {name}={budget}."
 
 
 def _item_warnings(items: Sequence[Prepared]) -> list[tuple[WarningCode, str, Stage]]:

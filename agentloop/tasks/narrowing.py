@@ -25,7 +25,7 @@ def narrowed(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> Corpus
         from agentloop.tasks.when import within_window
 
         corpus = within_window(corpus, params.time_window, ledger)
-    paths = tuple(p.strip("/").removeprefix("./") for p in params.paths)
+    paths = params.paths
     languages = {name.lower() for name in params.languages}
     if not paths and not languages:
         return corpus
@@ -33,7 +33,7 @@ def narrowed(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> Corpus
     kept: list[SourceFile] = []
     left_out: list[Exclusion] = []
     for file in corpus.files:
-        if file.input_id not in folders or (_under(file, paths) and _speaks(file, languages)):
+        if file.input_id not in folders or (under(file, paths) and _speaks(file, languages)):
             kept.append(replace(file, index=len(kept)))
         else:
             left_out.append(Exclusion(file.input_id, file.path, SkipReason.FILTERED))
@@ -49,10 +49,12 @@ def narrowed(corpus: Corpus, request: CompressRequest, ledger: Ledger) -> Corpus
     return replace(corpus, files=tuple(kept), excluded=(*corpus.excluded, *left_out))
 
 
-def _under(file: SourceFile, paths: tuple[str, ...]) -> bool:
+def under(file: SourceFile, paths: tuple[str, ...]) -> bool:
+    """Whether a file is one of `paths`, lies in one, or matches one; all do where there are none."""
+    plain = (p.strip("/").removeprefix("./") for p in paths)
     return not paths or any(
         file.path == p or file.path.startswith(p + "/") or p in ("", ".") or fnmatchcase(file.path, p)
-        for p in paths
+        for p in plain
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentloop import AgentloopError, compress_sync, make_request
-from agentloop.request import parse_request
+from agentloop.request import TaskType, parse_request
 from broker.cli import main
 
 
@@ -196,3 +196,55 @@ def test_a_call_that_lacks_all_is_told_of_all() -> None:
     with pytest.raises(AgentloopError) as caught:
         parse_request({"task_type": "summarize_logs", "task_params": {"query": " "}, "input_refs": 5})
     assert [fault["field"] for fault in caught.value.details["fields"]] == ["input_refs", "task_params.query"]
+
+
+@pytest.mark.req("N10")
+@pytest.mark.parametrize(
+    ("task", "params", "told"),
+    [
+        ("rag_compress", {"suspect_paths": ["a.py"]}, "suspect_paths is for debug_with_local_context and"),
+        (
+            "rag_compress",
+            {"allowed_paths": ["a.py"], "patch_style": "complete"},
+            "allowed_paths is for propose",
+        ),
+        ("inspect_repo", {"cluster_stack_traces": False}, "cluster_stack_traces is for summarize_logs and"),
+        ("rag_compress", {"answer": True}, "answer needs a model and mode agentic"),
+        (
+            "rag_compress",
+            {"mode": "single_shot", "max_tool_calls": 3},
+            "mode single_shot makes no tool calls",
+        ),
+        (
+            "rag_compress",
+            {"changed_since": "HEAD~1"},
+            "changed_since: no input is a repository with a commit",
+        ),
+        ("rag_compress", {"languages": ["Python", "klingon"]}, "languages: no file is klingon"),
+        ("rag_compress", {"paths": ["a.py", "no/where"]}, "paths: nothing lies at no/where"),
+        ("rag_compress", {"paths": ["./a.py"], "languages": ["Python"], "max_tool_calls": 3}, ""),
+        ("inspect_repo", {"include_dependency_edges": True}, ""),
+    ],
+)
+def test_a_parameter_that_can_do_nothing_is_told(
+    tmp_path: Path, task: str, params: dict[str, Any], told: str
+) -> None:
+    (tmp_path / "a.py").write_text("def fee(amount):\n    return round(amount, 2)\n")
+    (tmp_path / "b.md").write_text("The fee is ten.\n")
+    asked = make_request("What is the fee?", [tmp_path], task=TaskType(task), task_params=params)
+    warnings = compress_sync(asked).released["payload"]["warnings"]
+    ignored = [w["message"] for w in warnings if w["code"] == "PARAM_IGNORED"]
+    assert len(ignored) == bool(told)
+    assert told in "".join(ignored)
+
+
+def test_the_budget_that_trims_is_the_one_that_is_named(tmp_path: Path) -> None:
+    for number in range(60):
+        (tmp_path / f"fee{number}.md").write_text(f"The fee of case {number} is {number * 7} crowns.\n")
+    for budget, remote, named in ((900, 12_000, "final_evidence"), (100_000, 2_000, "remote_model_context")):
+        bounds = {"final_evidence_pack_budget": budget, "remote_model_context_budget": remote}
+        warnings = compress_sync(make_request("fee?", [tmp_path], constraints=bounds)).released["payload"][
+            "warnings"
+        ]
+        (told,) = [w["message"] for w in warnings if w["code"] == "EVIDENCE_TRIMMED"]
+        assert f"did not fit {named}" in told
