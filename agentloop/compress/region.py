@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from agentloop.pack import MAX_REF_LINES
 from agentloop.redact.injection import instruction_like, without_instructions
@@ -11,8 +12,7 @@ from agentloop.types import Chunk, Corpus, Place, Span
 MAX_REGION_BYTES = 256 * 1024  # a symbol may be a whole generated file; a claim never needs more
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line without its `\\n`. Bytes and numbers are the original file's; `item` is -1 for plain files.
 
     Over derived text the bytes and numbers are those of the enclosing item, and `char_start:char_end`
@@ -171,7 +171,7 @@ def quotable(region: Region) -> Region:
         return region
     keep = without_instructions([line.text for line in region.lines])
     lines = zip(region.lines, keep, strict=True)
-    return Region(region.file, tuple(line if good else replace(line, text="") for line, good in lines))
+    return Region(region.file, tuple(line if good else line._replace(text="") for line, good in lines))
 
 
 def overlap(a: Place, b: Place) -> bool:

@@ -55,6 +55,12 @@ def stems(text: str) -> list[str]:
     return found
 
 
+@lru_cache(maxsize=2048)  # candidates are weighed, claimed and judged
+def stem_set(text: str) -> frozenset[str]:
+    """The different stems of a text."""
+    return frozenset(stems(text))
+
+
 @lru_cache(maxsize=1 << 16)
 def _word_stems(word: str) -> tuple[str, ...]:
     """The stems of one word."""
@@ -77,7 +83,7 @@ class Question:
 
     def held(self, text: str) -> frozenset[str]:
         """The question's stems that a text holds."""
-        return frozenset(self.weights.keys() & set(stems(text)))
+        return frozenset(self.weights.keys() & stem_set(text))
 
     def weight(self, held: Iterable[str]) -> float:
         """Summed weight of stems."""
@@ -107,7 +113,7 @@ def profile(question: str, texts: Sequence[str]) -> Question:
     """
     wanted = [s for s in dict.fromkeys(stems(question)) if s not in _STOP]
     wanted = wanted or list(dict.fromkeys(stems(question)))
-    held = [set(stems(text)) for text in texts]
+    held = [stem_set(text) for text in texts]
     n = len(held)
     weights = {}
     for s in wanted[:200]:

@@ -73,11 +73,18 @@ class Retriever:
         self._tables = tables = tables or Tables(corpus, chunks, self.index)
         self.where = ChunkMap(chunks, tables.rows)
         self._scanned: dict[str, exact.Found] = {}
-        self.text = lru_cache(maxsize=4096)(lambda number: corpus.text(chunks[number]))
+        self.text = lru_cache(maxsize=4096)(self._text)
         self._definitions = DefinitionFinder(corpus, chunks, self.where, parser, tables)
         self.terms = lru_cache(maxsize=8192)(lambda number: term_set(self.text(number)))
         self._reranker = Reranker(corpus, chunks, self.terms, tables)
         self._gaps = any(not isinstance(file.content, Memory) for file in corpus.files)
+
+    def _text(self, number: int) -> str:
+        """The text of a chunk, as `Corpus.text` has it, without a chunk made for it."""
+        file = self._corpus.files[self._chunks.files[number]]
+        if file.derived is not None:
+            return self._corpus.text(self._chunks[number])
+        return file.content.read(*self.where.span(number)).decode("utf-8", "replace")
 
     def retrieve(
         self, question: Question, strategies: Sequence[Strategy], trace: str = "", failing: Sequence[str] = ()
