@@ -26,7 +26,7 @@ _PLAIN = TaskParams()
 
 
 def tell_unused(request: CompressRequest, corpus: Corpus, ledger: Ledger, *, has_model: bool) -> None:
-    """Warn with PARAM_IGNORED of parameters that were given and that nothing looks at.
+    """Warn with PARAM_IGNORED of parameters that were given and that nothing looks at, and of empty `paths`.
 
     Args:
         corpus: what was found of the inputs, within `paths` and `languages`.
@@ -39,6 +39,11 @@ def tell_unused(request: CompressRequest, corpus: Corpus, ledger: Ledger, *, has
     ]
     if told:
         ledger.warn(WarningCode.PARAM_IGNORED, "; ".join(told) + ".", Stage.REQUEST)
+    paths = request.task_params.paths
+    gone = [path for path in paths if not any(under(file, (path,)) for file in corpus.files)]
+    if gone:  # the others narrow the inputs all the same
+        missing = f"task_params.paths: nothing that can be searched lies at {', '.join(gone)}."
+        ledger.warn(WarningCode.INPUTS_SKIPPED, missing, Stage.DISCOVERY)
 
 
 def _of_other_tasks(request: CompressRequest) -> Iterator[str]:
@@ -59,12 +64,8 @@ def _of_other_inputs(params: TaskParams, corpus: Corpus) -> Iterator[str]:
     if params.changed_since and not any(info.commit for info in corpus.inputs):
         yield "changed_since: no input is a repository with a commit"
     spoken = {file.language.lower() for file in corpus.files}
-    for language in params.languages:
-        if language.lower() not in spoken:
-            yield f"languages: no file is {language}"
-    for path in params.paths:
-        if not any(under(file, (path,)) for file in corpus.files):
-            yield f"paths: nothing lies at {path}"
+    if params.languages and spoken.isdisjoint(language.lower() for language in params.languages):
+        yield f"languages: no file is {' or '.join(params.languages)}"
 
 
 def _given(params: TaskParams, name: str) -> Any:

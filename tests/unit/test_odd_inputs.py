@@ -220,9 +220,8 @@ def test_a_call_that_lacks_all_is_told_of_all() -> None:
             {"changed_since": "HEAD~1"},
             "changed_since: no input is a repository with a commit",
         ),
-        ("rag_compress", {"languages": ["Python", "klingon"]}, "languages: no file is klingon"),
-        ("rag_compress", {"paths": ["a.py", "no/where"]}, "paths: nothing lies at no/where"),
-        ("rag_compress", {"paths": ["./a.py"], "languages": ["Python"], "max_tool_calls": 3}, ""),
+        ("rag_compress", {"languages": ["elvish", "klingon"]}, "languages: no file is elvish or klingon"),
+        ("rag_compress", {"paths": ["./a.py"], "languages": ["Python", "go"], "max_tool_calls": 3}, ""),
         ("inspect_repo", {"include_dependency_edges": True}, ""),
     ],
 )
@@ -236,6 +235,14 @@ def test_a_parameter_that_can_do_nothing_is_told(
     ignored = [w["message"] for w in warnings if w["code"] == "PARAM_IGNORED"]
     assert len(ignored) == bool(told)
     assert told in "".join(ignored)
+
+
+def test_a_path_of_several_at_which_nothing_lies_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def fee(amount):\n    return round(amount, 2)\n")
+    asked = make_request("What is the fee?", [tmp_path], task_params={"paths": ["./a.py", "no/where"]})
+    (told,) = compress_sync(asked).released["payload"]["warnings"]
+    assert told["code"] == "INPUTS_SKIPPED"
+    assert told["message"].endswith("nothing that can be searched lies at no/where.")
 
 
 def test_the_budget_that_trims_is_the_one_that_is_named(tmp_path: Path) -> None:
