@@ -205,7 +205,8 @@ def build(
         from agentloop.retrieval.tables import Tables
 
         tables = Tables(corpus, chosen, index)
-        tables.prepare(kept.tables if kept is not None else None)
+        if kept is not None and kept.tables is not None and kept.tables.prepared:
+            tables.prepare(kept.tables)  # of a first build whoever keeps it does that when there is time
     return Warm(
         corpus=corpus,
         chunks=chosen,

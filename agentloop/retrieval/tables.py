@@ -35,6 +35,11 @@ class Tables:
     index: LexicalIndex
     sieve: Sieve | None = None  # without one every file is looked at for exact strings
 
+    @property
+    def prepared(self) -> bool:
+        """Whether all of them are made."""
+        return self.sieve is not None
+
     def prepare(self, before: Tables | None = None) -> None:
         """Make all of them now, for many questions; `before`, of an earlier state, makes that cheaper."""
         self.sieve = Sieve(self.corpus, self.chunks, self.index, before.sieve if before else None)

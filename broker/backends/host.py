@@ -77,6 +77,10 @@ class Host:
         pid = fork_worker(order, run)
         self._workers[pid] = order.token, self._state
         self._peer.say(event="started", token=order.token, pid=pid)
+        tables = None if self._kept is None else self._kept.tables
+        if tables is not None and not tables.prepared:
+            tables.prepare()  # for the next question, while a worker answers the first
+            gc.freeze()
 
     def _keep(self, order: Order) -> Kept:
         """The kept stages, right for the inputs as they are now, and what of them was not made anew."""

@@ -31,6 +31,9 @@ def defined(tables: Tables) -> dict[str, list[int]]:
 
 def test_after_edits_definitions_are_those_of_fresh_tables(tmp_path: Path) -> None:
     kept = kept_of(write(tmp_path, FILES))
+    assert kept.tables is not None
+    assert not kept.tables.prepared
+    kept.tables.prepare()
     edits: list[dict[str, str]] = [
         {"a.py": "def added():\n    pass\n\n\n" + FILES["a.py"].replace("shared", "own")},
         {"b.py": "x = 1\n", "a.py": FILES["a.py"]},
@@ -39,6 +42,7 @@ def test_after_edits_definitions_are_those_of_fresh_tables(tmp_path: Path) -> No
     for edit in edits:
         kept = kept_of(write(tmp_path, edit), kept)
         assert kept.tables is not None
+        assert kept.tables.prepared
         fresh = Tables(kept.corpus, kept.chunks, kept.index)
         assert defined(kept.tables) == defined(fresh)
         assert kept.tables.defined("nothing") == []
