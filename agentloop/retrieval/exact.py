@@ -42,19 +42,19 @@ def scan(
     where: ChunkMap,
     literals: Sequence[str],
     sieve: Sieve | None = None,
-    groups: Sequence[Sequence[SourceFile]] = (),
+    groups: Sequence[Sequence[SourceFile]] | None = None,
 ) -> list[Found]:
     """Every literal in every file, case as written; in the literals' order.
 
     Args:
         sieve: knows where a literal can stand; all else is not looked at.
-        groups: of the corpus' files, if they are at hand.
+        groups: the files to look at, as `grouped` has them; all by default.
     """
     found = [Found(literal) for literal in literals]
     needles = [literal.encode("utf-8", "surrogatepass") for literal in literals]
     able = [None if sieve is None else sieve.places(literal) for literal in literals]
     overlap = max((len(n) for n in needles), default=1)
-    for group in groups or grouped(corpus.files):
+    for group in grouped(corpus.files) if groups is None else groups:
         if group[0].derived is not None:
             _scan_derived(corpus, chunks, where, group[0], found)
         elif group[0].size > BLOCK:
@@ -73,7 +73,7 @@ def grouped(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
     size = 0
     for file in files:
         alone = file.derived is not None or file.size > BLOCK
-        if group and (alone or size + file.size > BLOCK):
+        if group and (alone or size + file.size > BLOCK or file.index != group[-1].index + 1):
             yield group
             group, size = [], 0
         if alone:

@@ -15,6 +15,7 @@ from agentloop.chunks import Chunks
 from agentloop.index.language import detect
 from agentloop.index.lexical import LexicalIndex
 from agentloop.index.sieve import Sieve
+from agentloop.request import InputRole
 from agentloop.retrieval.exact import grouped
 from agentloop.retrieval.frames import PathIndex
 from agentloop.types import ChunkType, Corpus, FileKind, SourceFile
@@ -122,5 +123,6 @@ class Tables:
 
     @cached_property
     def groups(self) -> list[list[SourceFile]]:
-        """Files in the groups in which exact strings are looked for."""
-        return list(grouped(self.corpus.files))
+        """Files in the groups in which exact strings are looked for. A baseline is never cited."""
+        cited = {info.input_id for info in self.corpus.inputs if info.role is not InputRole.BASELINE}
+        return list(grouped([file for file in self.corpus.files if file.input_id in cited]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentloop.api import make_request
+from agentloop.api import compress_sync, make_request
 from agentloop.cache.warm import Warm, build
 from agentloop.clock import SystemClock
 from agentloop.config import Caps, Policy
@@ -55,3 +55,13 @@ def test_a_manifest_after_an_edit_is_that_of_the_corpus(tmp_path: Path) -> None:
     first = Manifest.of(kept.corpus)
     kept = kept_of(write(tmp_path, {"a.py": "def other():\n    pass\n"}), kept)
     assert Manifest.of(kept.corpus, first).data == to_bytes(build_manifest(kept.corpus))
+
+
+def test_a_baseline_is_no_place_of_an_exact_string(tmp_path: Path) -> None:
+    for folder, marker in (("old", "marker_beta_88"), ("new", "marker_alpha_77")):
+        write(tmp_path / folder, {"run.log": f"2026-01-01T00:00:00Z INFO start\n{marker} fine\n"})
+    found = compress_sync(
+        make_request("Where is `marker_beta_88`?", [tmp_path / "new"], baselines=[tmp_path / "old"])
+    )
+    cited = {ref.input_id for item in found.pack.payload.evidence for ref in item.source_refs}
+    assert cited <= {"in1"}
