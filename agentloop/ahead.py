@@ -170,13 +170,14 @@ def _serve(link: socket.socket) -> None:
 
 
 def _answer(text: IndexText, key: Key, data: bytes) -> tuple[Key, Dump, str, list[Beside]]:
-    kind, language, path, _ = key
+    _, language, path, _ = key
+    kind = FileKind(key[0])
     chunks = Chunks()
-    add_chunks(chunks, 0, data, FileKind(kind), language)
-    beside = []
-    for row, (start, end) in enumerate(zip(chunks.byte_starts, chunks.byte_ends, strict=True)):
-        part = data[start:end]
-        beside.append(text.beside(FileKind(kind), chunks.name(row), part.decode("utf-8", "replace"), part))
+    add_chunks(chunks, 0, data, kind, language)
+    beside = [
+        text.beside(kind, chunks.name(row), data[start:end])
+        for row, (start, end) in enumerate(zip(chunks.byte_starts, chunks.byte_ends, strict=True))
+    ]
     return key, chunks.dumped(), path_words(path), beside
 
 

@@ -190,9 +190,9 @@ class IndexText:
         self._camel = words.CamelParts()
         self._foreign = words.ForeignTerms()
 
-    def beside(self, kind: FileKind, name: str, text: str, data: bytes) -> Beside:
-        """The index text beside that of a chunk of a file of this kind; `data` is the text as UTF-8."""
-        further = "" if data.isascii() else self._foreign.of(text, data, kind is not FileKind.DATA)
+    def beside(self, kind: FileKind, name: str, data: bytes) -> Beside:
+        """The index text beside that of a chunk of a file of this kind; `data` is its text as UTF-8."""
+        further = "" if data.isascii() else self._foreign.of(data, kind is not FileKind.DATA)
         plain = not name or name.islower()
         split = "" if plain else self._camel.of(name.encode("utf-8", "replace"))
         return self._camel.of(data), further, split
@@ -221,10 +221,7 @@ class _Documents:
                 data = part.encode("utf-8", "replace")  # JSON may hold lone surrogates
                 text = data.decode("utf-8")
             name = chunks.name(row)
-            if made is None:
-                beside = self._beside(file, (start, end), name, text, data)
-            else:
-                beside = made.beside[place]
+            beside = self._beside(file, (start, end), name, data) if made is None else made.beside[place]
             camel, foreign, name_parts = beside
             document = tantivy.Document()
             document.add_text("body", text)
@@ -239,12 +236,12 @@ class _Documents:
             document.add_text("path", path)
             yield document
 
-    def _beside(self, file: SourceFile, span: tuple[int, int], name: str, text: str, data: bytes) -> Beside:
+    def _beside(self, file: SourceFile, span: tuple[int, int], name: str, data: bytes) -> Beside:
         """What is indexed beside a chunk's text: most of the time that a document takes."""
         if self._known is None or file.derived is not None:
-            return self._text.beside(file.kind, name, text, data)
+            return self._text.beside(file.kind, name, data)
         key = _key(file, *span)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._text.beside(file.kind, name, text, data)
+            found = self._known[key] = self._text.beside(file.kind, name, data)
         return found

@@ -119,12 +119,13 @@ class ForeignTerms:
     def __init__(self) -> None:
         self._plain: dict[str, str] = {}
 
-    def of(self, text: str, data: bytes, unaccented: bool = True) -> str:
-        """Additional index text for a text that is not ASCII; `data` is the text as UTF-8.
+    def of(self, data: bytes, unaccented: bool = True) -> str:
+        """Additional index text for a text that is not ASCII, given as UTF-8.
 
         `unaccented=False` leaves out words without their accents (data files: catalogues of translations).
         """
         extra: list[str] = []
+        text = data.decode("utf-8", "replace")
         if data.translate(None, _OTHERS) and _HIGH_BYTE.search(data):  # none lies below U+0800
             for run in _UNSPACED.findall(unicodedata.normalize("NFKC", text)):
                 extra += pairs(run)
