@@ -63,6 +63,20 @@ def _number(request: web.Request, name: str, default: float, most: float) -> flo
     return value
 
 
+def _count(request: web.Request, name: str, default: int, least: int, most: int) -> int:
+    """A query parameter that is a whole number from `least` to `most`.
+
+    Raises:
+        BrokerError: BAD_REQUEST.
+    """
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
+        raise BrokerError(BrokerCode.BAD_REQUEST, f"{name} is a whole number from {least} to {most}.")
+    return int(text)
+
+
 def _flag(request: web.Request, name: str) -> bool:
     text = request.query.get(name, "false").lower()
     if text not in {"true", "false", "1", "0"}:
@@ -99,7 +113,7 @@ async def list_jobs(request: web.Request) -> web.StreamResponse:
         task_type=_choice(request, "task_type", [str(t) for t in TaskType]),
         root_id=request.query.get("root_job_id"),
     )
-    limit = int(_number(request, "limit", 50, MAX_PAGE))
+    limit = _count(request, "limit", 50, 1, MAX_PAGE)
     return answer(await _service(request).list(_caller(request), filters, request.query.get("cursor"), limit))
 
 
@@ -126,7 +140,7 @@ async def get_result(request: web.Request) -> web.StreamResponse:
 
 async def get_logs(request: web.Request) -> web.StreamResponse:
     """GET /v1/jobs/{id}/logs: structured events."""
-    after = int(_number(request, "after", 0, 1 << 62))
+    after = _count(request, "after", 0, 0, 1 << 53)
     return answer(await _service(request).logs(_caller(request), request.match_info["job_id"], after))
 
 

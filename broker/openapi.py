@@ -88,7 +88,7 @@ OPERATIONS: tuple[Operation, ...] = (
             "task_type": {"enum": [str(t) for t in TaskType]},
             "root_job_id": {"type": "string"},
             "cursor": {"type": "string", "pattern": "^[0-9]{1,18}$"},
-            "limit": {"type": "integer", "minimum": 0, "maximum": 200},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 200},
         },
         refusals=(400,),
     ),

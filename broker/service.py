@@ -153,7 +153,7 @@ class Service:
             if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
                 raise BrokerError(BrokerCode.BAD_REQUEST, "cursor is the next_cursor of an earlier page.")
             before = int(cursor)
-        size = max(1, min(limit, MAX_PAGE))
+        size = min(limit, MAX_PAGE)
         jobs = await self._store.page(caller.namespace, filters, before, size + 1)
         more = jobs[size - 1].seq if len(jobs) > size else None
         return views.JobPage(

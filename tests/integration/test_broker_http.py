@@ -122,7 +122,8 @@ async def test_statuses_of_refusals(broker: Server) -> None:
         assert await status("POST", "/v1/jobs", json=other) == (503, "NO_BACKEND")
         qos = broker.request(execution_profile={"tier": "a200"})
         assert await status("POST", "/v1/jobs", json=qos) == (422, "REQUEST_INVALID")
-        assert await status("GET", "/v1/jobs?state=odd") == (400, "BAD_REQUEST")
+        for wrong in ("state=odd", "limit=0", "limit=201", "limit=2.5", "limit=x"):
+            assert await status("GET", f"/v1/jobs?{wrong}") == (400, "BAD_REQUEST"), wrong
         assert await status("GET", "/v1/rag/indexes/none/metadata") == (404, "NOT_FOUND")
 
 
