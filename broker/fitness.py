@@ -36,6 +36,22 @@ def judge(settings: Settings, name: str, tier: Tier) -> Fit:
     return fit(resolve(name, places), room_mib(settings, tier))
 
 
+def refuse_unknown(settings: Settings, name: str) -> None:
+    """Refuse the name of a model profile that this broker does not know, before a job waits for it.
+
+    Paths are left to the worker: whether a file is there is nothing to tell a caller.
+
+    Raises:
+        AgentloopError: REQUEST_INVALID, with the names that it knows.
+    """
+    from agentloop.loop.places import ModelPlaces
+    from agentloop.loop.profiles import find
+    from agentloop.loop.smollm2 import NAME
+
+    if name not in {"", BUILTIN, NAME} and not name.startswith(REPLAY) and not name.endswith(".toml"):
+        find(name, ModelPlaces.under(settings.home_path, settings.model_profiles_file).profiles)
+
+
 def refuse_misfit(settings: Settings, name: str, tier: Tier) -> None:
     """Refuse a model that a GPU tier can't hold. A file that only the nodes see is not judged.
 

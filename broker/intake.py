@@ -13,7 +13,7 @@ from broker.auth import Principal, Role
 from broker.backends.base import Backend
 from broker.config import Settings
 from broker.errors import BrokerCode, BrokerError
-from broker.fitness import refuse_misfit
+from broker.fitness import refuse_misfit, refuse_unknown
 from broker.jobs.artifacts import EVIDENCE_PACK, INPUT_MANIFEST, LOCAL_INDEX, read_artifact
 from broker.jobs.model import Artifact, Job, new_id
 from broker.jobs.store import Store
@@ -81,6 +81,8 @@ class Intake:
         size >>= 20
         chain = 0 < settings.slurm_chain_mb <= size and Tier.CPU in backend.tiers
         planned = make_plan(request, settings, chain=chain, estimate={"input_mb": size} if size else None)
+        if profile.model_profile:
+            await asyncio.to_thread(refuse_unknown, settings, planned.model_profile)
         if backend.name == "slurm" and request.task_params.mode is Mode.AGENTIC:
             await asyncio.to_thread(refuse_misfit, settings, planned.model_profile, planned.tier)
         plan = planned.to_json()

@@ -120,6 +120,8 @@ async def test_statuses_of_refusals(broker: Server) -> None:
         )
         other = broker.request(execution_profile={"backend": "slurm"})
         assert await status("POST", "/v1/jobs", json=other) == (503, "NO_BACKEND")
+        nobody = broker.request(execution_profile={"model_profile": "nobody"})
+        assert await status("POST", "/v1/jobs", json=nobody) == (422, "REQUEST_INVALID")
         qos = broker.request(execution_profile={"tier": "a200"})
         assert await status("POST", "/v1/jobs", json=qos) == (422, "REQUEST_INVALID")
         for wrong in ("state=odd", "limit=0", "limit=201", "limit=2.5", "limit=x"):
